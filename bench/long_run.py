@@ -65,7 +65,7 @@ async def record(folder: Path, steps: int) -> None:
     from ropewalk.values import digest
 
     async with App.open(folder) as app:
-        job = await app.jobs.new(app.load(folder / "long.json"), run_id=RUN, input={})
+        job = await app.jobs.make(app.load(folder / "long.json"), run_id=RUN, input={})
         log = await app.store.open(job.new)
         mark, now = digest(["step", {}]), time.time() - steps / 1e4
         for first in range(0, steps - LEFT, AT_ONCE):

@@ -14,7 +14,7 @@ from ropewalk.errors import StoreError
 from ropewalk.journal.address import open_store
 from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.source.load import create_file, replace_file
-from ropewalk.tools.mcp.listing import Definition
+from ropewalk.tools.definition import Definition
 from ropewalk.tools.pins import LOCK_FILE, Pins
 
 WEIGH = Definition(name="weigh", description="Weighs.", input_schema={"type": "object"})

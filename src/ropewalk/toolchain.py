@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from .app.app import App
 from .app.chains import ChainService
 from .app.compositions import CompositionService
-from .app.stored import Executor
+from .app.start import Executor
 from .notations.chain.read import ChainMode, ErrorStrategy, NodeType
 from .notations.composition.read import ComposerNodeType, TransformType
 from .notations.records import CompositionResult, ExecutionResult

@@ -74,7 +74,7 @@ def test_a_path_that_the_system_refuses_is_told(project: Any, words: tuple[str, 
 
 def test_a_flow_whose_path_the_system_refuses_is_left_to_whoever_reads_it(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").touch()
-    assert flow_files(tmp_path, [LONG, "*.yaml"], lambda _: False) == [tmp_path / LONG, tmp_path / "a.yaml"]
+    assert flow_files(tmp_path, [LONG, "*.yaml"]) == [tmp_path / LONG, tmp_path / "a.yaml"]
 
 
 def test_a_file_where_the_directory_of_the_store_belongs_is_no_internal_error(tmp_path: Path) -> None:

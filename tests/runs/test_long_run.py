@@ -24,7 +24,7 @@ CHAIN = {
 
 async def record(app: App) -> None:
     """Write what a process would have recorded that died before the last steps."""
-    log = await app.store.open((await app.jobs.new(app.load(CHAIN), run_id="long", input={})).new)
+    log = await app.store.open((await app.jobs.make(app.load(CHAIN), run_id="long", input={})).new)
     now = time.time()
     for n in range(STEPS - LEFT):
         mark = digest(["step", {"n": n}])

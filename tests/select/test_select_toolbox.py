@@ -17,7 +17,7 @@ from ropewalk.app.app import App
 from ropewalk.errors import InvalidTool
 from ropewalk.select.legacy import Intent
 from ropewalk.select.options import NoTools
-from ropewalk.tools.mcp.listing import Definition
+from ropewalk.tools.definition import Definition
 from ropewalk.tools.tool import Tool, tool
 from tiers import Scale
 from tools.mcp_lab import forked, python

@@ -190,6 +190,24 @@ def test_variables_are_filled_in_and_disabled_tables_left_out(tmp_path: Path, mo
     assert {name: source.settings for name, source in config.backends.items()} == {"a": {"greeting": "Moin "}}
 
 
+def test_only_the_sources_with_the_prefixes_of_the_tools_are_asked() -> None:
+    near, far = Fetched(Tool("fly", "Fly.", {"type": "object"})), Fetched()
+    kind_of(near)
+    kind_of(far, "owl")
+
+    async def fly() -> None:
+        async with Toolbox() as toolbox:
+            toolbox.add_source("pigeon", "loft")
+            toolbox.add_source("owl", "barn")
+            await toolbox.connect_for(["loft:fly", "unknown:x", "fly"])
+            assert toolbox.is_listed("loft")
+            assert toolbox.failures == {}
+            await toolbox.connect_for(["barn:x"])
+            assert toolbox.failures == {"barn": "nobody answers"}
+
+    asyncio.run(fly())
+
+
 def test_tools_that_are_fetched_come_when_the_toolbox_connects() -> None:
     source = Fetched(Tool("fly", "Fly.", {"type": "object"}, annotations={"timeout": 5}))
     kind_of(source)

@@ -13,7 +13,7 @@ import pytest
 
 from patience import BOUND
 from ropewalk.errors import NotFound
-from ropewalk.tools.mcp.listing import Definition
+from ropewalk.tools.definition import Definition
 from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.mcp.servers import McpServers
 from ropewalk.tools.tool import ProgressEvent

@@ -23,7 +23,7 @@ from ropewalk.errors import (
     ToolNotApproved,
     ValidationFailed,
 )
-from ropewalk.tools.mcp.listing import Definition
+from ropewalk.tools.definition import Definition
 from ropewalk.tools.pins import LOCK_FILE, Pins
 from ropewalk.tools.toolbox import Toolbox
 

@@ -11,7 +11,7 @@ import pytest
 
 from patience import until
 from ropewalk.errors import ExecutionFailed, NotFound, ToolNotFound, ToolTimeout
-from ropewalk.tools.mcp.listing import Definition
+from ropewalk.tools.definition import Definition
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.tool import ProgressEvent, Tool, ToolBackend, tool
 from ropewalk.tools.toolbox import Toolbox

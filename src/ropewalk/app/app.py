@@ -24,12 +24,13 @@ from ..notations.records import Outcome, TypedOutcome, outcome
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .context import Context
+from .conversion import converted
 from .current import ExecuteOptions, RunOptions, enter_app, leave_app
-from .definitions import converted
-from .execution import after_run, call_tool, execute, prepare_run, recorded_ending
-from .jobs import Executor, Jobs
-from .loaded import Loaded
+from .execution import after_run, call_tool, recorded_ending
+from .jobs import Jobs
 from .preflight import check_variables, with_missing_tools
+from .prepared import Prepared
+from .start import Executor, Start
 from .streaming import RunStream, stream_of
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
     from ..workers.workers import Workers
     from .chains import Chains
     from .compositions import Compositions
-    from .loaded import Source
     from .loop_thread import LoopThread
     from .plan_function import Plan
     from .plans import Plans
+    from .prepared import Source
     from .preview import Preview
     from .runs.queries import RunService
     from .runs.recovery import Recovery
@@ -271,7 +272,7 @@ class App:
 
     # --- definitions --------------------------------------------------------------------------
 
-    def load(self, source: Source) -> Loaded:
+    def load(self, source: Source) -> Prepared:
         """Read and compile a definition.
 
         Args:
@@ -286,7 +287,7 @@ class App:
         """
         return self.definitions.find(source)
 
-    async def load_async(self, source: Source) -> Loaded:
+    async def load_async(self, source: Source) -> Prepared:
         """Read and compile a definition without blocking the event loop while the store is queried.
 
         Args:
@@ -301,22 +302,7 @@ class App:
         """
         return await self.definitions.find_async(source)
 
-    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
-        """Compile a document, or return it from the cache.
-
-        Args:
-            document: The definition as plain JSON values.
-            file: The read file that the document comes from, for the places of problems.
-
-        Returns:
-            The compiled definition.
-
-        Raises:
-            InvalidFlow: The document is wrong; with every problem.
-        """
-        return self.definitions.compile_document(document, file)
-
-    def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
+    def check(self, loaded: Prepared, *, unknown_tools: str = "warning") -> Checked:
         """Check a compiled definition against the tools that are known now. No server is connected.
 
         Args:
@@ -328,7 +314,7 @@ class App:
         """
         return self.jobs.with_model_warnings(loaded, self.definitions.check(loaded, unknown_tools=unknown_tools))
 
-    def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
+    def ensure(self, loaded: Prepared, *, unknown_tools: str = "warning") -> None:
         """Raise an error if `check` finds a problem.
 
         Args:
@@ -353,7 +339,7 @@ class App:
         Raises:
             NotFound: There is no such file and no such stored definition.
         """
-        checked = await self.jobs.check_source(self.load_async(source))
+        checked = await self.jobs.check_source(source)
         return with_missing_tools(checked, allowed=allow_missing_tools)
 
     async def preview(self, source: Source) -> Preview:
@@ -371,7 +357,7 @@ class App:
         """
         from .preview import preview
 
-        loaded = await self.definitions.load_and_connect(self.load_async(source), self.connect_for)
+        loaded = await self.definitions.find_async(source, connect=True)
         checked = self.check(loaded, unknown_tools="certain")
         if checked.problems:
             raise InvalidFlow(checked.problems)
@@ -518,15 +504,14 @@ class App:
             DefinitionChanged: The id belongs to a run of another definition.
         """
         check_run_id(run_id)
-        loaded, variables = await prepare_run(
-            self.context, await self.load_async(source), run_id, variables, concurrency, state, keep_state
-        )
-        # Not `self.execute`: one coroutine less around each run makes tool calls faster.
-        result = await execute(
-            self.context, self.jobs, loaded, definition_id=loaded.definition_id, run_id=run_id, input=input,
-            variables=variables, request=request, executor=executor, on_event=on_event, park=park, undo=undo,
-            budget=budget,
+        loaded = await self.load_async(source)
+        start = Start(
+            definition=loaded, definition_id=loaded.definition_id, input=input, run_id=run_id, variables=variables,
+            state=state, keep_state=keep_state, concurrency=concurrency, executor=executor, on_event=on_event,
+            request=request, undo=undo, budget=budget, park=park,
         )  # fmt: skip
+        # Not `self.execute`: one coroutine less around each run makes tool calls faster.
+        result = await self.jobs.run(await self.jobs.ready(start))
         if not result and run_id is not None:
             result = await recorded_ending(self.store, run_id)
         return outcome(result, loaded.kind, loaded.read_result)
@@ -561,12 +546,12 @@ class App:
 
         return LoopThread()
 
-    async def execute(self, loaded: Loaded, **options: Unpack[ExecuteOptions]) -> dict[str, Json]:
+    async def execute(self, loaded: Prepared, **options: Unpack[ExecuteOptions]) -> dict[str, Json]:
         """Check and run a compiled definition.
 
         Args:
             loaded: The definition.
-            **options: The fields of ExecuteOptions: most options of `run`, `input`, and the `definition_id` for lists.
+            **options: Every option of `run`, `input`, and the `definition_id` for lists.
 
         Returns:
             The result in the fields of its notation; empty for an earlier run that ended without one.
@@ -576,7 +561,7 @@ class App:
             InvalidInput: The input does not match the definition; nothing has run.
             DefinitionChanged: The id belongs to a run of another definition.
         """
-        return await execute(self.context, self.jobs, loaded, **options)
+        return await self.jobs.run(await self.jobs.ready(Start(definition=loaded, **options)))
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
         """Queue a run for workers and return at once. This needs `engine="dbos"`.
@@ -697,7 +682,7 @@ class App:
         """
         from .resuming import resume_run
 
-        return await resume_run(self, run_id, source, upgrade, executor, on_event, park)
+        return await resume_run(self, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park))
 
 
-__all__ = ["App", "Executor", "Loaded", "Outcome", "new_run_id"]
+__all__ = ["App", "Executor", "Prepared", "Outcome", "new_run_id"]

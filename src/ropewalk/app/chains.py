@@ -20,7 +20,8 @@ from .lookup import can_be
 from .runs.pages import with_untaken
 from .runs.simulate import was_abandoned
 from .runs.steps import events_of, steps
-from .stored import AsyncFace, Executor, StoredDefinitions, off_loop_method
+from .start import Executor, Start
+from .stored import AsyncFace, StoredDefinitions, off_loop_method
 
 
 class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]):
@@ -69,7 +70,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
             NotFound: The chain does not exist.
             InvalidFlow: The context is wrong.
         """
-        job = await self.job(chain_id, context, tool_executor, on_event)
+        job = await self.job(chain_id, context, Start(executor=tool_executor, on_event=on_event))
         return await self.execution_result(job, await self.context.engine.run(job))
 
     def get_chain(self, chain_id: str) -> ChainObject | None:

@@ -18,7 +18,8 @@ from ..notations.composition.render import failed_result, mismatch_entries
 from ..notations.fields import normalize_keys, type_name
 from ..notations.records import CompositionObject, CompositionResult, CompositionSummary
 from ..values import Json
-from .stored import AsyncFace, Executor, StoredDefinitions, off_loop_method
+from .start import Executor, Start
+from .stored import AsyncFace, StoredDefinitions, off_loop_method
 
 _NOT_NAME: Final = re.compile(r"[^\w-]+")
 
@@ -108,7 +109,7 @@ class CompositionService(StoredDefinitions[CompositionObject, CompositionSummary
         if variables is not None:
             context["variables"] = variables
         try:
-            job = await self.job(composition_id, context, tool_executor, on_event)
+            job = await self.job(composition_id, context, Start(executor=tool_executor, on_event=on_event))
             return await self.execution_result(job, await self.context.engine.run(job))
         except InvalidInput as exc:
             message, errors = f"the input does not fit: {exc}", mismatch_entries(exc.problems)

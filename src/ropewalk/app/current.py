@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
-from ..events import Event
 from ..values import Json
 
 if TYPE_CHECKING:
     from .app import App
+    from .start import Executor, OnEvent
 
 _current: ContextVar[tuple[App, ...]] = ContextVar("current_apps", default=())
 
@@ -31,35 +31,24 @@ def current_app() -> App | None:
     return apps[-1] if apps else None
 
 
-class StartOptions(TypedDict, total=False):
-    """The options that `App.run` and `App.execute` share; `App.run` documents them."""
+class RunOptions(TypedDict, total=False):
+    """The options of `App.run`, which documents them."""
 
     run_id: str | None
     variables: Mapping[str, Json] | None
-    executor: Callable[[str, dict[str, Json]], Awaitable[Any]] | None
-    on_event: Callable[[Event], None] | None
+    executor: Executor | None
+    on_event: OnEvent
     request: str | None
     undo: Literal["on_request", "on_failure"] | None
     budget: Mapping[str, float] | None
-
-
-class RunOptions(StartOptions, total=False):
-    """The options of `App.run`, which documents them."""
-
     concurrency: int | None
     state: Mapping[str, Json] | None
     keep_state: bool
     park: bool
 
 
-class JobOptions(StartOptions, total=False):
-    """The options of `Jobs.new`."""
+class ExecuteOptions(RunOptions, total=False):
+    """The options of `App.execute`, which documents them."""
 
     definition_id: str | None
     input: Json
-
-
-class ExecuteOptions(JobOptions, total=False):
-    """The options of `App.execute`, which documents them."""
-
-    park: bool

@@ -31,7 +31,8 @@ from ..values import Json
 if TYPE_CHECKING:
     from ..engine.engine import Engine, Job
     from ..journal.protocol import RunRow
-    from .loaded import Loaded
+    from .prepared import Prepared
+    from .start import Start
 
 LOOKED_AT = 50  # runs that are looked through for the last one that has ended
 
@@ -42,15 +43,15 @@ class DirectoryCallers:
     def __init__(
         self,
         base: Any,
-        load: Callable[[Path], Loaded],
-        ready: Callable[[Loaded], Awaitable[None]],
+        load: Callable[[Path], Prepared],
+        ready: Callable[[Prepared], Awaitable[None]],
         job_for_row: Callable[[RunRow], Awaitable[Job]],
         engine: Callable[[], Engine],
     ) -> None:
         self.base, self.load, self.ready, self.job_for_row, self.engine = base, load, ready, job_for_row, engine
         self._callers: dict[tuple[str, tuple[tuple[str, str], ...]], DirectoryCaller] = {}
 
-    def caller(self, loaded: Loaded) -> Any:
+    def caller(self, loaded: Prepared) -> Any:
         """Return the caller of a definition's tools: that of the app if the definition names no files."""
         root = loaded.root
         if root is None:
@@ -107,14 +108,12 @@ class DirectoryCallers:
         return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))
 
 
-async def seeded(
-    store: Any, loaded: Loaded, state: Mapping[str, Json], keep_state: bool, run_id: str | None = None
-) -> dict[str, Json]:
+async def seeded(store: Any, loaded: Prepared, start: Start) -> dict[str, Json]:
     """Return the state that a run of an experience starts with, in addition to its defaults."""
     root, previous = loaded.root, dict[str, Json]()
-    if keep_state and root is not None:
-        previous = await run_sync_in_thread(store, lambda: last_state(store, root, run_id))
-    state = {**previous, **state}
+    if start.keep_state and root is not None:
+        previous = await run_sync_in_thread(store, lambda: last_state(store, root, start.run_id))
+    state = {**previous, **(start.state or {}), **(start.variables or {})}
     check_state(loaded.flow, state)
     return state
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -15,41 +15,39 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ..argument_checks import wrong_type
-from ..check import UNKNOWN_TOOL, Checked
+from ..check import Checked
 from ..config.settings import ON_REQUEST, POLICIES
 from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
 from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, ModelCheck, input_schema_of, tool_name
-from ..errors import InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
-from ..events import Event
+from ..errors import DefinitionChanged, InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Log, NewRun, RunRow
 from ..journal.tool_usage import current_source
 from ..tools.runner import ExecutorCaller, check_request
+from ..tools.source import connect_sources
 from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean
+from .own_tools import OwnTools, SavedPlans
 from .preflight import (
     check_input,
+    check_variables,
     check_workers_can_call,
     find_model_checks,
-    is_local,
-    is_of_agents,
-    is_of_plans,
     missing_tools,
-    reads_record,
     tools_of,
     undo_tools_of,
 )
 from .run_budget import read_budget
+from .start import DEFAULT, Executor, Start
 
 if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
-    from .loaded import Loaded
+    from .prepared import Prepared, Source
 
-Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
 _ANY_TOOLS = -1  # in place of the version of a toolbox: no tool of it is called
 MAX_CACHED = 256  # executors, and definitions known to be sound, kept per app
@@ -62,46 +60,65 @@ class Jobs:
 
     def __init__(self, context: Context, correct: Callable[..., Awaitable[Outcome]]) -> None:
         self.context, self.correct = context, correct
+        context.definitions.cards.connect_for = self.connect_for
+        self.own_tools, self.saved_plans = OwnTools(self), SavedPlans(self)
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
-        self._checked: tuple[str, int, str | None] | None = None
 
-    async def new(
-        self,
-        loaded: Loaded,
-        *,
-        definition_id: str | None = None,
-        run_id: str | None = None,
-        input: Json = None,
-        variables: Mapping[str, Json] | None = None,
-        request: str | None = None,
-        executor: Executor | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        undo: str | None = None,
-        budget: Mapping[str, float] | None = None,
-    ) -> Job:
+    async def run(self, start: Start) -> dict[str, Json]:
+        """Run a new run to its ending, or wait for the run that has its id."""
+        job = await self.new(start)
+        try:
+            result = await self.context.engine.run(job)
+        except DefinitionChanged as exc:
+            from .runs.upgrade import with_differences
+
+            raise with_differences(self.context, exc, start.run_id, _definition(start)) from None
+        await self.context.selection.learn(job, result)
+        return result
+
+    async def ready(self, start: Start) -> Start:
+        """Apply the options that change the definition, make the initial state, and check the variables."""
+        loaded = _definition(start)
+        if start.concurrency is not None:
+            loaded = self.context.definitions.get(loaded.with_concurrency(start.concurrency), loaded.file, loaded.root)
+            start = replace(start, definition=loaded)
+        if loaded.compiled.local:
+            from .directories import seeded
+
+            start = replace(start, variables=await seeded(self.context.store, loaded, start))
+        if start.variables:
+            check_variables(loaded.flow, start.variables)
+        return start
+
+    async def make(self, loaded: Prepared, **options: Any) -> Job:
+        """Prepare the job of a new run from fields of `Start`, for packages that cannot import it."""
+        return await self.new(await self.ready(Start(definition=loaded, **options)))
+
+    async def new(self, start: Start) -> Job:
         """Prepare the job of a new run."""
 
         # The engine runs it separately: one coroutine less around each run makes tool calls faster.
-        caller = self.caller(executor, loaded)
-        if executor is not None:
+        loaded = _definition(start)
+        if start.executor is not None:
             await self._ensure_for_executor(loaded)
         elif (loaded.fingerprint, self.context.toolbox.version, loaded.root) not in self._sound:
             await self.prepare(loaded)
-        if run_id is not None:
-            check_json(run_id, "run id")
-        input = check_input(loaded.flow, input)
-        state = check_json(dict(variables), "variables") if variables else None
-        job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
-        if request is not None:
-            job.new.context.update(request=check_request(request), source=current_source())
-        job.budget = read_budget(budget)
-        policy = self._undo_policy(loaded, undo)
+        if start.run_id is not None:
+            check_json(start.run_id, "run id")
+        input = check_input(loaded.flow, start.input)
+        state = check_json(dict(start.variables), "variables") if start.variables else None
+        job = self._job(start, loaded, start.run_id or new_run_id(), input, state)
+        if start.request is not None:
+            job.new.context.update(request=check_request(start.request), source=current_source())
+        if start.budget is not None:
+            job.budget = read_budget(start.budget)
+        policy = self._undo_policy(loaded, start.undo)
         if policy is not None:
             job.new = replace(job.new, undo_policy=policy)
         return job
 
-    def _undo_policy(self, loaded: Loaded, undo: str | None) -> str | None:
+    def _undo_policy(self, loaded: Prepared, undo: str | None) -> str | None:
         """Return the policy of a new run: its own, else that of its definition, else that of the project."""
         policy = undo or loaded.flow.undo or self.context.undo.policy
         if policy not in POLICIES:
@@ -115,52 +132,35 @@ class Jobs:
             raise NoExecutor(row.id)
         return executor
 
-    async def for_existing(
-        self,
-        row: RunRow,
-        *,
-        executor: Executor | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        loaded: Loaded | None = None,
-    ) -> Job:
+    async def for_existing(self, row: RunRow, start: Start = DEFAULT) -> Job:
         """Prepare the job that continues an existing run."""
         is_plan = row.kind == "plan"
         if is_plan or row.forked_from is not None:
             from .corrections import require_in_effect
 
             await run_sync_in_thread(self.context.store, lambda: require_in_effect(self.context, row))
-        job = await self.for_replay(row, executor=executor, on_event=on_event, loaded=loaded)
+        job = await self.for_replay(row, start)
         if is_plan:
             from .plan_callers import offer_record
 
             await run_sync_in_thread(self.context.store, lambda: offer_record(self.context, job, row))
         return job
 
-    async def for_replay(
-        self,
-        row: RunRow,
-        *,
-        executor: Executor | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        loaded: Loaded | None = None,
-    ) -> Job:
+    async def for_replay(self, row: RunRow, start: Start) -> Job:
         """Prepare a job with the definition and the input of an existing run."""
-        started_with = row.context or {}
-        self.executor_for(row, executor)
+        started_with, loaded = row.context or {}, start.definition
+        self.executor_for(row, start.executor)
         if (root := started_with.get("root")) is not None:
             from .directories import still_there
 
             still_there(root, row.id)
         if loaded is None:
-            from .pinned_definition import pinned_definition
-
-            await self.context.definitions.prepare({**row.document, "kind": row.kind})
-            loaded = pinned_definition(self.context, row)
-        if executor is None:
+            await self.context.definitions.read_ahead({**row.document, "kind": row.kind})
+            loaded = self.context.definitions.get(row)
+        if start.executor is None:
             await self.prepare(loaded)
-        state = started_with.get("variables")
-        caller = self.caller(executor, loaded)
-        job = self._job(loaded, row.id, caller, row.input, state, row.definition_id, on_event)
+        listed = replace(start, definition_id=row.definition_id)
+        job = self._job(listed, loaded, row.id, row.input, started_with.get("variables"))
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
         return job
 
@@ -174,7 +174,7 @@ class Jobs:
             context.runner, context.definitions.find, self.prepare, self.for_existing, lambda: context.engine
         )
 
-    def make_tool(self, loaded: Loaded, name: str | None = None, description: str | None = None) -> Tool:
+    def make_tool(self, loaded: Prepared, name: str | None = None, description: str | None = None) -> Tool:
         """Make a tool of a definition: each call is a run, or a part of the run that calls it."""
         flow, compiled, cards = loaded.flow, loaded.compiled, self.context.definitions.cards
         # A name of the caller replaces the whole id; a composite's own name keeps its namespace.
@@ -207,43 +207,23 @@ class Jobs:
 
     async def find_tool(self, tool_id: str) -> Tool:
         """Return a tool by its id, connecting its server, or reading the saved plan that it is."""
-        await self.offer_saved_plan(tool_id)
+        await connect_sources((self.saved_plans,), [tool_id])
         return await self.context.toolbox.find(tool_id)
 
-    async def offer_saved_plan(self, tool_id: str) -> None:
-        """Register the saved plans as tools, if the tool is one of them."""
-        from ..tools.reserved import PLANS
-        from .saved_plans import register_saved_plans
-
-        if isinstance(tool_id, str) and tool_id.startswith(f"{PLANS}:"):
-            await register_saved_plans(self)
+    async def connect_tool(self, tool_id: str) -> None:
+        """Make a tool known that is called outside of a flow: only flows have the tools of agents."""
+        await connect_sources((self.saved_plans,), [tool_id])
+        if self.context.toolbox.is_missing(tool_id):
+            await self.context.toolbox.connect_for([tool_id])
 
     async def connect_for(self, flow: Flow) -> None:
         """Connect the servers of the tools that a flow calls, unless they are connected."""
         toolbox = self.context.toolbox
-        called = tools_of(flow.body)
-        called |= undo_tools_of(flow.body, toolbox)
-        missing = [tool for tool in called if not is_local(tool) and toolbox.is_missing(tool)]
-        # Few flows use built-in tools, so their modules are imported only for a flow that does.
-        if any(is_of_agents(tool) and not reads_record(tool) for tool in missing):
-            from ..agents.memory import install
-
-            install(toolbox, lambda: self.context.model)
-        if any(tool.startswith("plans:") for tool in missing):
-            from .saved_plans import register_saved_plans
-
-            await register_saved_plans(self)
-            # A saved plan comes from the store: once registered, it needs no server.
-            missing = [tool for tool in missing if toolbox.is_missing(tool)]
-        if any(map(reads_record, missing)):
-            from .saved_plans import value_tool
-
-            if toolbox.get((tool := value_tool(self.context)).id) is None:
-                toolbox.register(tool)
-        if any(map(is_of_plans, missing)):
-            from .plan_operations import install_operations
-
-            install_operations(self.context, self)
+        called = tools_of(flow.body) | undo_tools_of(flow.body, toolbox)
+        missing = [id for id in called if toolbox.is_missing(id)]
+        await connect_sources((self.own_tools, self.saved_plans), missing)
+        # What the app itself has needs no server.
+        missing = [id for id in missing if toolbox.is_missing(id)]
         if missing:
             await toolbox.connect_for(missing)
 
@@ -260,7 +240,7 @@ class Jobs:
         await self.context.selection.learn(job, result)
         return result
 
-    async def prepare(self, loaded: Loaded) -> None:
+    async def prepare(self, loaded: Prepared) -> None:
         """Connect the tools of a definition and check it against them, once per version of the toolbox."""
         context = self.context
         key = (loaded.fingerprint, context.toolbox.version, loaded.root)
@@ -269,22 +249,21 @@ class Jobs:
         await self.connect_for(loaded.flow)
         if context.distributed:
             check_workers_can_call(loaded.flow, context.toolbox)
-        if self._checked != key:
-            await self._ensure(loaded, unknown_tools="problem")
+        await self._ensure(loaded, unknown_tools="problem")
         if requested := self.model_checks(loaded):
             why = await asyncio.to_thread(_unavailable_reason, requested)
             if why is not None:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
-    async def _ensure_for_executor(self, loaded: Loaded) -> None:
+    async def _ensure_for_executor(self, loaded: Prepared) -> None:
         """Raise InvalidFlow if the definition is wrong, whatever its tools are: the executor may call any."""
         key = (loaded.fingerprint, _ANY_TOOLS, loaded.root)
         if key not in self._sound:
             await self._ensure(loaded, has_executor=True)
             self._remember_sound(key)
 
-    async def _ensure(self, loaded: Loaded, **options: Any) -> None:
+    async def _ensure(self, loaded: Prepared, **options: Any) -> None:
         ensure = partial(self.context.definitions.ensure, loaded, **options)
         if len(orjson.dumps(loaded.document)) > _SMALL:  # in a thread, so that other runs continue
             await in_thread(ensure, DEFINITION_SECONDS)
@@ -296,29 +275,23 @@ class Jobs:
             self._sound.clear()
         self._sound.add(key)
 
-    def remember_checked(self, loaded: Loaded, checked: Checked) -> None:
-        """Remember that a definition was checked completely, so that `prepare` does not check it again."""
-        known = not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
-        if known and not checked.problems and (loaded.root is not None or not loaded.compiled.local):
-            self._checked = (loaded.fingerprint, self.context.toolbox.version, loaded.root)
-
-    def with_model_warnings(self, loaded: Loaded, checked: Checked) -> Checked:
+    def with_model_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
         """Add a warning to a check if the model that the definition calls is not available."""
         why = _unavailable_reason(self.model_checks(loaded))
         if why is None:
             return checked
         return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
 
-    async def check_source(self, loading: Awaitable[Loaded]) -> Checked:
+    async def check_source(self, source: Source) -> Checked:
         """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing."""
         definitions = self.context.definitions
         try:
-            loaded = await definitions.load_and_connect(loading, self.connect_for)
+            loaded = await definitions.find_async(source, connect=True)
         except InvalidFlow as error:
             return Checked(problems=error.problems, warnings=error.warnings)
         return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
 
-    def model_checks(self, loaded: Loaded) -> list[ModelCheck]:
+    def model_checks(self, loaded: Prepared) -> list[ModelCheck]:
         """Return the availability checks of every model that the definition calls, also through other flows."""
         return find_model_checks(loaded.flow, self.context.toolbox, self.why_model_unavailable)
 
@@ -330,7 +303,7 @@ class Jobs:
         missing = None if self.context.distributed else getattr(self.context.model, "missing", None)
         return None if missing is None else missing()
 
-    def caller(self, executor: Executor | None, loaded: Loaded) -> Any:
+    def caller(self, executor: Executor | None, loaded: Prepared) -> Any:
         """Return the caller of a run's tools: the executor if given, else the runner of the app or of the directory."""
         if executor is None:
             return self.directories.caller(loaded) if loaded.root is not None else self.context.runner
@@ -342,16 +315,8 @@ class Jobs:
             known = self._executors[id(executor)] = (executor, ExecutorCaller(executor))
         return known[1]
 
-    def _job(
-        self,
-        loaded: Loaded,
-        run_id: str,
-        caller: Any,
-        input: Json,
-        state: Mapping[str, Json] | None,
-        definition_id: str | None,
-        on_event: Callable[[Event], None] | None,
-    ) -> Job:
+    def _job(self, start: Start, loaded: Prepared, run_id: str, input: Json, state: Any) -> Job:
+        on_event, caller = start.on_event, self.caller(start.executor, loaded)
         if on_event is not None and not callable(on_event):
             raise wrong_type("on_event", "a function of an event", on_event)
         context: dict[str, Json] = {
@@ -368,7 +333,7 @@ class Jobs:
             id=run_id,
             kind=loaded.kind,
             name=loaded.name,
-            definition_id=definition_id,
+            definition_id=start.definition_id,
             input=input,
             context=context,
             document=loaded.document,
@@ -382,8 +347,15 @@ class Jobs:
             input=input,
             state=state,
             watcher=on_event,
+            park=start.park,
             allowed=self.context.secrets,
         )
+
+
+def _definition(start: Start) -> Prepared:
+    """Return the definition of a new run, which always has one."""
+    assert start.definition is not None
+    return start.definition
 
 
 def _unavailable_reason(checks: Iterable[ModelCheck]) -> str | None:

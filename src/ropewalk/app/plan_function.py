@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from ..builder.plan import PLAN, PlanProgram, signature_of
 from ..config.settings import Parallel
 from ..errors import InvalidFlow, Problem
+from ..notations.plan.readers import HERE
+from ..notations.plan.tools import entry_of, with_tools
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .current import current_app
-from .plan_readers import HERE
-from .plan_tools import entry_of, with_tools
 
 if TYPE_CHECKING:
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +52,7 @@ class Plan(Generic[P, R]):
         self.mcp_prompt = mcp_prompt
         self.name = name or function.__name__
         self._description = description
-        self.known: tuple[Any, int, Loaded] | None = None
+        self.known: tuple[Any, int, Prepared] | None = None
 
     @property
     def description(self) -> str:

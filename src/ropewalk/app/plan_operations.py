@@ -7,12 +7,12 @@ approves its own calls: a `decision` counts only where the interface says that a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..engine.flow_tool import FlowTool
 from ..errors import InvalidInput, Problem
-from ..events import Event
 from ..fast_dataclass import dataclass
 from ..notations.records import outcome
 from ..schema import compile_schema
@@ -23,6 +23,7 @@ from ..values import Json
 from .plans import Plans, problem_of_program
 from .run_budget import read_budget
 from .saved_plans import KIND
+from .start import DEFAULT, Start
 
 if TYPE_CHECKING:
     from .context import Context
@@ -160,8 +161,7 @@ async def call_operation(
     *,
     may_decide: bool = False,
     by: str | None = None,
-    run_id: str | None = None,
-    on_event: Callable[[Event], None] | None = None,
+    start: Start = DEFAULT,
 ) -> dict[str, Json]:
     """Call an operation for a model."""
     checked = compile_schema(OPERATIONS[name].schema)
@@ -173,7 +173,7 @@ async def call_operation(
         return await plans.check_plan(args["code"], args.get("input"))
     if name == "run_plan":
         return await plans.run_plan(
-            args["code"], args.get("input"), args.get("budget"), run_id=run_id, on_event=on_event
+            args["code"], args.get("input"), args.get("budget"), run_id=start.run_id, on_event=start.on_event
         )
     if name == "resume_run":
         decision = args.get("decision")
@@ -183,17 +183,17 @@ async def call_operation(
             )
             raise InvalidInput([Problem(path="decision", message=message)])
         return await plans.resume_run(
-            args["run_id"], decision, args.get("code"), by=by, new_id=run_id, on_event=on_event
+            args["run_id"], decision, args.get("code"), by=by, new_id=start.run_id, on_event=start.on_event
         )
     if name == "undo_run":
-        return await plans.undo_run(args["run_id"], on_event=on_event)
+        return await plans.undo_run(args["run_id"], on_event=start.on_event)
     # Without the permission to save, a plan is checked and then waits for a person.
     if plans.context.plans.save == "allow":
         return await plans.save_plan(args["name"], args["code"], args["description"])
     loaded, problems = await plans.checked_for_saving(args["name"], args["code"], args["description"])
     if loaded is None or problems:
         return _invalid(args["code"], problems)
-    return await plans.start(saving_plan(plans), _saving_input(args), run_id, {}, on_event)
+    return await plans.start(replace(start, definition=saving_plan(plans), input=_saving_input(args)), {})
 
 
 def _invalid(code: str, problems: list[Problem]) -> dict[str, Json]:
@@ -211,7 +211,7 @@ def saving_plan(plans: Plans) -> Any:
         "tools": {"store_plan": entry},
     }
     install_operations(plans.context, plans.jobs)
-    return plans.context.definitions.compile_document(document)
+    return plans.context.definitions.get(document)
 
 
 def _saving_input(args: Mapping[str, Any]) -> dict[str, Json]:
@@ -257,7 +257,7 @@ class PlanHandler(Routed):
             if loaded is None or problems:
                 return _invalid(arguments["code"], problems)
             return await self._run(saving_plan(plans), _saving_input(arguments), {}, get_engine, key, on_progress)
-        return await call_operation(plans, name, arguments, run_id=key)
+        return await call_operation(plans, name, arguments, start=Start(run_id=key))
 
     async def _run(
         self,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import orjson
@@ -18,9 +19,10 @@ from ..draw import draw
 from ..engine import budgets
 from ..engine.engine import new_run_id
 from ..errors import InvalidFlow, InvalidInput, JournalConflict, Problem, RunBusy
-from ..events import Event
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS, RunRow
+from ..notations.plan.readers import MODEL, ORIGIN, prepare_names, reader_of
+from ..notations.plan.tools import servers_in, with_tools
 from ..notations.records import Outcome, outcome
 from ..plans.read.tools import python_name
 from ..source.document import replace_invisible, shorten
@@ -30,26 +32,24 @@ from ..values import Json, check_json, json_problems
 from .corrections import CONTEXT, Corrections, chain_of, require_in_effect
 from .facts import facts_of_definition, facts_of_tool
 from .first_design import find_answer, sent_answers
-from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, apply_limits
-from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
-from .plan_tools import servers_in, with_tools
 from .preflight import check_input
 from .recorded_calls import RecordedCalls, is_compiled, line_at
+from .recorded_run import require_run
 from .run_budget import budgets_of, read_budget
 from .runs.queries import RunService
 from .runs.undo import undo
 from .runs.undone import undo_offer, undo_report
 from .saved_plans import KIND, RESULT, recorded_schema, register_saved_plan, register_saved_plans, store_plan
+from .start import OnEvent, Start
 
 if TYPE_CHECKING:
     from ..engine.engine import Job
     from .context import Context
     from .jobs import Jobs
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 Approve: TypeAlias = Literal["none", "destructive", "writes"]
-OnEvent: TypeAlias = Callable[[Event], None] | None
 _PATIENCE: Final = 5.0  # seconds for servers to list their tools
 _MOST_TOOLS: Final = 50
 _PREVIEW: Final = 500  # characters of a value behind a handle
@@ -157,7 +157,7 @@ class Plans:
         approve: Approve | None = None,
         parallel: Parallel | None = None,
         **fields: Json,
-    ) -> tuple[Loaded | None, list[Problem]]:
+    ) -> tuple[Prepared | None, list[Problem]]:
         """Compile and check a program; return it with its problems. Servers that it names are connected first."""
         if wrong := [*_wrong_arguments(code, input, approve)]:
             raise InvalidInput(wrong)
@@ -186,9 +186,9 @@ class Plans:
             if tool is not None and facts_of_tool(self.context, tool.id).effect in asked:
                 entry.update(approve=True, version=tool_version(tool))
         try:
-            await self.context.definitions.prepare(document)
+            await self.context.definitions.read_ahead(document)
             # `loaded` suggests tools of the toolbox for unknown names.
-            loaded = self.context.definitions.compile_document(document)
+            loaded = self.context.definitions.get(document)
             await self.jobs.connect_for(loaded.flow)
             checked = self.context.definitions.check(loaded, unknown_tools="problem")
             problems = list(checked.problems)
@@ -240,22 +240,16 @@ class Plans:
         loaded, problems = await self.load(code, input, approve, parallel)
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
-        return await self.start(loaded, input, run_id, limits, on_event)
+        start = Start(definition=loaded, input=dict(input or {}), run_id=run_id, on_event=on_event)
+        return await self.start(start, limits)
 
-    async def start(
-        self,
-        loaded: Loaded,
-        input: Mapping[str, Json] | None,
-        run_id: str | None,
-        limits: Mapping[str, Any],
-        on_event: OnEvent,
-    ) -> dict[str, Json]:
+    async def start(self, start: Start, limits: Mapping[str, Any]) -> dict[str, Json]:
         """Run a checked plan under limits, or resume the run of this id."""
-        store, own = self.context.store, run_id or new_run_id()
-        row = await run_sync_in_thread(store, lambda: store.get_run(own)) if run_id is not None else None
+        store, own = self.context.store, start.run_id or new_run_id()
+        row = await run_sync_in_thread(store, lambda: store.get_run(own)) if start.run_id is not None else None
         if row is not None and row.status not in ENDS:
-            return await self._continue(row, on_event)
-        job = await self.jobs.new(loaded, run_id=own, input=dict(input or {}), on_event=on_event)
+            return await self._continue(row, Start(on_event=start.on_event))
+        job = await self.jobs.new(replace(start, run_id=own))
         if limits:
             await run_sync_in_thread(store, lambda: apply_limits(self.context, job, limits))
         try:
@@ -307,7 +301,7 @@ class Plans:
             NotFound: There is no such run.
             NotWaiting: The run does not wait for this decision.
         """
-        store = self.context.store
+        store, start = self.context.store, Start(run_id=new_id, on_event=on_event)
         row = await run_sync_in_thread(store, lambda: require_run(store, run_id))
         undoes = (row.context or {}).get("undoes")
         if row.kind != KIND and undoes is None:
@@ -318,37 +312,36 @@ class Plans:
             await run_sync_in_thread(store, lambda: self._decide(row, decision, by))
         if undoes is not None:
             # A decision is carried out; nothing that a person rejected is proposed again here.
-            return await self._undo(str(undoes), on_event, renew=False)
+            return await self._undo(str(undoes), start, renew=False)
         if code is not None:
-            return await self.correct(row, code, new_id, on_event)
+            return await self.correct(row, code, start)
         if row.parent is not None and row.status in ENDS and row.status != "completed":
-            return await self.correct(row, None, new_id, on_event)  # a part cannot be retried by itself
-        return await self._continue(row, on_event, new_id)
+            return await self.correct(row, None, start)  # a part cannot be retried by itself
+        return await self._continue(row, start)
 
-    async def _continue(self, row: RunRow, on_event: OnEvent, new_id: str | None = None) -> dict[str, Json]:
+    async def _continue(self, row: RunRow, start: Start) -> dict[str, Json]:
         if row.status == "completed":
             return await self.answer(await self._ended(row))
         if await run_sync_in_thread(self.context.store, lambda: is_compiled(self.context.store, row.id)):
-            return await self._continue_first_design(row, new_id, on_event)
+            return await self._continue_first_design(row, start)
         if row.status in ENDS:
-            return await self._retry(row, on_event)
-        job = await self.jobs.for_existing(row, on_event=on_event)
-        job.park = True
+            return await self._retry(row, start)
+        job = await self.jobs.for_existing(row, start.parked())
         try:
             result = await self.jobs.continue_run(job, await self.context.store.reopen(row.id))
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
         return await self.answer(outcome(result, KIND))
 
-    async def _retry(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+    async def _retry(self, row: RunRow, start: Start) -> dict[str, Json]:
         """Retry the failed steps of a run, which takes what fits from the record of its corrections."""
         store = self.context.store
         chain = await run_sync_in_thread(store, lambda: Corrections(self.context, row))
         if len(chain.rows) == 1:
-            return await self.answer(await self._runs.retry(row.id, on_event=on_event, park=True))
+            return await self.answer(await self._runs.retry(row.id, on_event=start.on_event, park=True))
         await run_sync_in_thread(store, chain.require_idle)
         try:
-            result = await self._runs.retry(row.id, on_event=on_event, park=True)
+            result = await self._runs.retry(row.id, on_event=start.on_event, park=True)
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
         return await self.answer(result)
@@ -382,12 +375,12 @@ class Plans:
             note=None if note is None else str(note),
         )
 
-    async def correct(self, row: RunRow, code: str | None, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
+    async def correct(self, row: RunRow, code: str | None, start: Start) -> dict[str, Json]:
         """Run corrected code, or the code of the run, in a new run that takes what fits from the record of this one."""
-        store = self.context.store
+        store, new_id = self.context.store, start.run_id
         begun = await run_sync_in_thread(store, lambda: store.get_run(new_id)) if new_id is not None else None
         if begun is not None and _is_correction(begun, row, code):
-            return {**await self._continue_correction(begun, on_event), "corrects": row.id}
+            return {**await self._continue_correction(begun, start), "corrects": row.id}
         chain = await run_sync_in_thread(store, lambda: self._chain(row))
         document: Any = row.document
         fields = {key: document[key] for key in ("timeout", "parallel") if key in document}
@@ -404,13 +397,13 @@ class Plans:
         await budgets.end(row, store, row.spent)
         context: Any = row.context or {}
         limits = {**(context.get("plan") or {}), "corrects": row.id, "chain": chain.chain}
-        answer = await self.start(loaded, input, new_id, limits, on_event)
+        answer = await self.start(replace(start, definition=loaded, input=dict(input or {})), limits)
         return {**answer, "corrects": row.id}
 
-    async def _continue_correction(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+    async def _continue_correction(self, row: RunRow, start: Start) -> dict[str, Json]:
         """Continue a correction that an earlier process began with the same call, or answer how it ended."""
         if row.status not in ENDS:
-            return await self._execute(await self.jobs.for_existing(row, on_event=on_event))
+            return await self._execute(await self.jobs.for_existing(row, start))
         return await self.answer(await self._ended(row))
 
     async def _ended(self, row: RunRow) -> Outcome:
@@ -418,10 +411,10 @@ class Plans:
         result: Any = await self._runs.ended(row)
         return outcome({**(result or {}), "status": row.status, "executionId": row.id}, row.kind)
 
-    async def _continue_first_design(self, row: RunRow, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
+    async def _continue_first_design(self, row: RunRow, start: Start) -> dict[str, Json]:
         """Run the program of a run of the first design in a new run, with the answers that were sent to the old one."""
         answers = await run_sync_in_thread(self.context.store, lambda: sent_answers(self.context, row.id))
-        answer = await self.correct(row, None, new_id, on_event)
+        answer = await self.correct(row, None, start)
         while answer["status"] == "waiting":
             waits: Any = answer["waitingFor"]
             found = find_answer(answers, waits)
@@ -430,12 +423,12 @@ class Plans:
             sent, wait = found
             answers.remove(sent)
             decision = sent.decision if "event" in sent.decision else {**sent.decision, "node": wait["path"]}
-            answer = await self.resume_run(str(answer["runId"]), decision, by=sent.by, on_event=on_event)
+            answer = await self.resume_run(str(answer["runId"]), decision, by=sent.by, on_event=start.on_event)
         return {**answer, "corrects": row.id}
 
-    async def outcome_of_correction(self, row: RunRow, on_event: OnEvent, park: bool) -> Outcome:
+    async def outcome_of_correction(self, row: RunRow, start: Start) -> Outcome:
         """Continue a run of the first design in a new run, and return the outcome of that one."""
-        answer: dict[str, Any] = await self._continue_first_design(row, None, on_event)
+        answer: dict[str, Any] = await self._continue_first_design(row, Start(on_event=start.on_event))
         if answer["status"] == "invalid":
             raise InvalidFlow(Problem(path="code", message=str(part["message"])) for part in answer["problems"])
         if answer["status"] == "conflict":
@@ -444,15 +437,14 @@ class Plans:
         new = await run_sync_in_thread(store, lambda: require_run(store, str(answer["runId"])))
         if new.status in ENDS:
             return await self._ended(new)
-        job = await self.jobs.for_existing(new, on_event=on_event)
-        job.park = park
+        job = await self.jobs.for_existing(new, Start(on_event=start.on_event, park=start.park))
         return outcome(await self.jobs.continue_run(job, await store.reopen(new.id)), new.kind)
 
-    async def _own_program(self, row: RunRow) -> tuple[Loaded | None, list[Problem]]:
+    async def _own_program(self, row: RunRow) -> tuple[Prepared | None, list[Problem]]:
         """Return the program that a run was started with, checked again."""
         try:
-            await self.context.definitions.prepare({**row.document, "kind": KIND})
-            loaded = pinned_definition(self.context, row)
+            await self.context.definitions.read_ahead({**row.document, "kind": KIND})
+            loaded = self.context.definitions.get(row)
             await self.jobs.connect_for(loaded.flow)
             return loaded, list(self.context.definitions.check(loaded, unknown_tools="problem").problems)
         except InvalidFlow as error:
@@ -502,15 +494,15 @@ class Plans:
             NothingToUndo: The run has not ended, or none of its finished steps has an undo.
             PartOfRun: The run is part of another one, which is undone as a whole.
         """
-        return await self._undo(run_id, on_event, renew=True)
+        return await self._undo(run_id, Start(on_event=on_event), renew=True)
 
-    async def _undo(self, run_id: str, on_event: OnEvent, *, renew: bool) -> dict[str, Json]:
+    async def _undo(self, run_id: str, start: Start, *, renew: bool) -> dict[str, Json]:
         asked = _ASKED[self.approve]
 
         def needs_approval(tool: str) -> bool:
             return facts_of_tool(self.context, tool).effect in asked
 
-        result = await undo(self.jobs, run_id, None, on_event, needs_approval, renew=renew)
+        result = await undo(self.jobs, run_id, start.parked(), needs_approval, renew=renew)
         if result.status == "waiting":
             return await self.answer(result)
         report: Any = await run_sync_in_thread(self.context.store, lambda: self._runs.undo_report(run_id))
@@ -533,7 +525,7 @@ class Plans:
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
         version = await run_sync_in_thread(self.context.store, lambda: store_plan(self.context, loaded))
-        tool = register_saved_plan(self.jobs, self.context.definitions.mark_stored(loaded))
+        tool = register_saved_plan(self.jobs, replace(loaded, stored_id=loaded.compiled.id))
         return {
             "status": "saved",
             "tool": tool.id,
@@ -542,7 +534,7 @@ class Plans:
             "inputSchema": tool.input_schema,
         }
 
-    async def checked_for_saving(self, name: str, code: str, description: str) -> tuple[Loaded | None, list[Problem]]:
+    async def checked_for_saving(self, name: str, code: str, description: str) -> tuple[Prepared | None, list[Problem]]:
         """Check a program that is to be saved, and return it with its problems."""
         wrong = []
         if not isinstance(name, str) or not re.fullmatch(_NAME, name):

@@ -5,7 +5,7 @@ Refused here: running anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..argument_checks import wrong_type
@@ -23,11 +23,13 @@ from ..errors import (
     ToolError,
 )
 from ..ir import Flow, Graph
+from ..notations.registry import NOTATIONS
 from ..ops import MODEL, calls_of
 from ..schema import compile_schema
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
-from ..tools.reserved import LOCAL, OWN, PLAN_TOOLS, VALUE
+from ..tools.reserved import LOCAL, PREFIXES
+from ..tools.source import prefix_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..tools.type_schemas import with_models
@@ -39,10 +41,9 @@ if TYPE_CHECKING:
 
     from ..config.settings import Rate
     from ..notations.registry import Compiled
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 MAX_CACHED: Final = 10_000  # cards
-_BUILT_IN: Final = ("impl", "dataset", "ropewalk")  # spaces of tools of directories and agents
 
 
 class Cards:
@@ -52,8 +53,14 @@ class Cards:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
-        self.load: Callable[[Path], Loaded] | None = None
-        """Loads the definition in a directory."""
+        self.effects: Mapping[str, str] = {}
+        """What tools do, where the project overrides their hints."""
+        self.load: Callable[[Path], Prepared]
+        """Prepares the definition in a directory."""
+        self.problems_in: Callable[[Path], Iterable[Problem]]
+        """Checks the definition in a directory."""
+        self.connect_for: Callable[[Flow], Awaitable[None]] = lambda flow: toolbox.connect_for(tools_of(flow.body))
+        """Connects the servers of the tools that a flow calls."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
         self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
 
@@ -72,7 +79,7 @@ class Cards:
             known = self._known[tool_id] = (result, ToolCard(result.input_schema, gives, undo))
         return known[1]
 
-    def output_of(self, loaded: Loaded) -> dict[str, Json] | None:
+    def output_of(self, loaded: Prepared) -> dict[str, Json] | None:
         """Return the JSON Schema of the value of a definition, inferred once per version of the toolbox."""
         key, version = (loaded.fingerprint, loaded.root), self.toolbox.version
         known = self._outputs.get(key)
@@ -83,11 +90,10 @@ class Cards:
             known = self._outputs[key] = (version, self._infer_output(loaded))
         return known[1]
 
-    def _infer_output(self, loaded: Loaded) -> dict[str, Json] | None:
-        if loaded.kind == "plan" and not isinstance(loaded.compiled.output_schema, dict):
-            from .plan_readers import reader_of
-
-            return reader_of(loaded.document).types(loaded.document, self).output
+    def _infer_output(self, loaded: Prepared) -> dict[str, Json] | None:
+        hooks = NOTATIONS[loaded.kind].hooks
+        if not isinstance(loaded.compiled.output_schema, dict) and (found := hooks.infer_output(loaded, self)):
+            return found[0]
         return output_of(loaded.compiled, LocalCards(self, loaded.root) if loaded.compiled.local else self)
 
     def state_of(self, root: str, path: str) -> dict[str, Json] | None:
@@ -97,18 +103,18 @@ class Cards:
         from ..tools.directory.paths import PathError, find
 
         try:
-            return None if self.load is None else self.output_of(self.load(find(Path(root), path, directory=True)))
+            return self.output_of(self.load(find(Path(root), path, directory=True)))
         except (PathError, InvalidFlow, NotFound):  # which the check of the files reports
             return None
 
     def why(self, tool_id: str) -> str | None:
         """Return why a tool is not available, if that is known: its server cannot be reached, or there is none."""
-        failures, space = self.toolbox.failures, tool_id.partition(":")[0]
+        failures, space = self.toolbox.failures, prefix_of(tool_id)
         return failures.get(tool_id) or failures.get(space) or self.toolbox.why_missing(tool_id)
 
     def certain(self, tool_id: str) -> bool:
         """Return True if an unknown tool certainly does not exist."""
-        return tool_id in self.toolbox.refused or self.toolbox.is_listed(tool_id.partition(":")[0])
+        return tool_id in self.toolbox.refused or self.toolbox.is_listed(prefix_of(tool_id))
 
     def remedy(self, tool_id: str) -> Remedy | None:
         """Return how a tool becomes available that the pins refuse, or whose server wants a login."""
@@ -132,7 +138,7 @@ class LocalCards:
         self.why, self.names, self.certain, self.remedy = cards.why, cards.names, cards.certain, cards.remedy
 
     def __call__(self, tool_id: str) -> ToolCard | None:
-        if not is_local(tool_id):
+        if not tool_id.startswith(LOCAL):
             return self.cards(tool_id)
         if self.root is None or not tool_id.startswith("experience:"):
             return _FILE
@@ -149,29 +155,6 @@ def _run_of(state: dict[str, Json]) -> dict[str, Json]:
     properties: dict[str, Json] = {"runId": {"type": "string"}, "status": {"type": "string"}, "finalState": inner}
     defs: dict[str, Json] = {"$defs": state["$defs"]} if "$defs" in state else {}
     return {"type": "object", "properties": properties, "required": ["finalState"], **defs}
-
-
-def is_local(tool_id: str) -> bool:
-    """Return True for a tool that is a file in the directory of its definition."""
-    return tool_id.startswith(LOCAL)
-
-
-def is_of_agents(tool_id: str) -> bool:
-    """Return True for a tool that the loops of agents consist of: the model, an approval."""
-    return tool_id.startswith(f"{OWN}:")
-
-
-_PLANS: Final = frozenset(f"{OWN}:{name}" for name in PLAN_TOOLS)
-
-
-def reads_record(tool_id: str) -> bool:
-    """Return True for the tool that reads for a plan what another run recorded."""
-    return tool_id == f"{OWN}:{VALUE}"
-
-
-def is_of_plans(tool_id: str) -> bool:
-    """Return True for a tool by which agents write and run plans."""
-    return tool_id in _PLANS
 
 
 def check_workers_can_call(flow: Flow, toolbox: Toolbox) -> None:
@@ -250,7 +233,7 @@ def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
     """Check that the app of each flow tool has the tools that this flow tool calls."""
     lost: dict[str, str] = {}
     for id in sorted(tools_of(flow.body)):
-        inner = None if is_local(id) else flow_tool_of(_known(id, toolbox))
+        inner = flow_tool_of(_known(id, toolbox))
         names = inner.host.missing_tools(set()) if inner is not None and inner.host.missing_tools is not None else []
         if names:
             tools = ", ".join(dict.fromkeys(names))
@@ -275,12 +258,10 @@ def missing_tools(flow: Flow, toolbox: Toolbox, visited: set[str]) -> list[str]:
     # The tools of servers that are not connected yet may exist.
     result = []
     for id in sorted(tools_of(flow.body)):
-        if is_local(id) or is_of_agents(id):
-            continue
         tool = _known(id, toolbox)
         inner = flow_tool_of(tool)
         if tool is None:
-            if ":" not in id or id.partition(":")[0] not in toolbox.spaces:
+            if ":" not in id or prefix_of(id) not in PREFIXES | toolbox.spaces:
                 result.append(id)
         elif inner is not None and inner.host.missing_tools is not None and inner.source.fingerprint not in visited:
             visited.add(inner.source.fingerprint)
@@ -303,7 +284,7 @@ def find_model_checks(
     for tool in tools_of(flow.body):
         if tool == MODEL:
             result.append(own)
-        inner = None if is_local(tool) else flow_tool_of(_known(tool, toolbox))
+        inner = flow_tool_of(_known(tool, toolbox))
         if inner is not None and inner.host.model_checks is not None and id(inner) not in visited:
             visited.add(id(inner))
             result += inner.host.model_checks(visited)
@@ -332,7 +313,7 @@ def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
     from fnmatch import fnmatchcase
 
     ids = {tool.id for tool in toolbox.list()}
-    spaces = {*_BUILT_IN, *toolbox.spaces, *(id.partition(":")[0] for id in ids if ":" in id)}
+    spaces = {*PREFIXES, *toolbox.spaces, *(id.partition(":")[0] for id in ids if ":" in id)}
     result = []
     for pattern, rate in rates.items():
         space, colon, _ = pattern.partition(":")

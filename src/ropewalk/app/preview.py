@@ -16,7 +16,7 @@ from ..ops import Call, Loop, Program, calls_of
 from ..outline import Outline, ToolCall, Wait
 from ..values import Json
 from .facts import facts_of_definition
-from .loaded import Loaded
+from .prepared import Prepared
 
 if TYPE_CHECKING:
     from .context import Context
@@ -66,7 +66,7 @@ class Preview:
         return "\n".join(lines) + "\n"
 
 
-def preview(context: Context, loaded: Loaded, warnings: tuple[Problem, ...]) -> Preview:
+def preview(context: Context, loaded: Prepared, warnings: tuple[Problem, ...]) -> Preview:
     """Return the preview of a checked definition, with the facts about it."""
     flow = loaded.flow
     return Preview(

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import NotFound, PartOfRun
-from ..events import Event
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS
 from ..notations.records import Outcome, outcome
 from .first_design import is_of_first_design
-from .jobs import Executor
 
 if TYPE_CHECKING:
     from .app import App
-    from .loaded import Source
+    from .prepared import Source
+    from .start import Start
 
 
-async def resume_run(
-    app: App,
-    run_id: str,
-    source: Source | None,
-    upgrade: bool,
-    executor: Executor | None,
-    on_event: Callable[[Event], None] | None,
-    park: bool,
-) -> Outcome:
+async def resume_run(app: App, run_id: str, source: Source | None, upgrade: bool, start: Start) -> Outcome:
     """Resume a run as `App.resume` documents it."""
     row = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
     if row is None:
@@ -37,11 +27,10 @@ async def resume_run(
         result = await app.runs.ended(row)
         return outcome({**(result or {}), "status": row.status, "executionId": run_id}, row.kind)
     if await run_sync_in_thread(app.store, lambda: is_of_first_design(app.context, row)):
-        return await app.plans.outcome_of_correction(row, on_event, park)
+        return await app.plans.outcome_of_correction(row, start)
     if source is not None or upgrade:
         from .runs.upgrade import resume
 
-        return outcome(await resume(app.jobs, row, source, upgrade, executor, on_event, park), row.kind)
-    job = await app.jobs.for_existing(row, executor=executor, on_event=on_event)
-    job.park = park
+        return outcome(await resume(app.jobs, row, source, upgrade, start), row.kind)
+    job = await app.jobs.for_existing(row, start)
     return outcome(await app.jobs.continue_run(job, await app.store.reopen(run_id)), row.kind)

@@ -11,18 +11,17 @@ from ..errors import InvalidFlow, NotFound
 from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, Entry, RunRow
+from ..notations.plan.readers import with_origin
 from ..notations.registry import value_in
 from ..ops import Call
 from ..tools.reserved import OWN, PLANS, VALUE
 from ..tools.tool import Tool
 from ..values import Json
-from .pinned_definition import pinned_definition
-from .plan_readers import with_origin
 
 if TYPE_CHECKING:
     from .context import Context
     from .jobs import Jobs
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 KIND: Final = "plan"
 RESULT: Final = "result"
@@ -40,15 +39,15 @@ async def register_saved_plans(jobs: Jobs) -> None:
         if getattr(handler, "fingerprint", None) == definition.fingerprint:
             continue
         try:
-            await context.definitions.prepare(with_origin({**definition.document, "kind": KIND}))
-            loaded = context.definitions.load_stored(definition)
+            await context.definitions.read_ahead(with_origin({**definition.document, "kind": KIND}))
+            loaded = context.definitions.get(definition)
             if getattr(handler, "fingerprint", None) != loaded.fingerprint:
                 register_saved_plan(jobs, loaded)
         except InvalidFlow as error:  # its tools have changed since
             log.warning("the plan %s is not offered: %s", definition.id, error)
 
 
-def register_saved_plan(jobs: Jobs, loaded: Loaded) -> Tool:
+def register_saved_plan(jobs: Jobs, loaded: Prepared) -> Tool:
     """Register a plan as the tool `plans:NAME`, in place of an earlier version."""
     toolbox = jobs.context.toolbox
     unnamed = jobs.make_tool(loaded, str(loaded.document["name"]), None)
@@ -60,7 +59,7 @@ def register_saved_plan(jobs: Jobs, loaded: Loaded) -> Tool:
     return toolbox.register(tool)
 
 
-def store_plan(context: Context, loaded: Loaded) -> int:
+def store_plan(context: Context, loaded: Prepared) -> int:
     """Store a plan under its name and return its version, counted from 1."""
     name = str(loaded.document["name"])
     definition = Definition(
@@ -103,7 +102,7 @@ def recorded_schema(context: Context, place: str) -> dict[str, Json] | None:
     # The schema is that of the tool that was called, or of the result of the definition.
     try:
         row, entry = _find_recorded(context, place)
-        loaded = pinned_definition(context, row)
+        loaded = context.definitions.get(row)
     except (NotFound, InvalidFlow):
         return None
     if entry is None:

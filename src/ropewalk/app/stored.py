@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -24,13 +24,13 @@ from ..notations.records import Record, copy_containers
 from ..notations.registry import notation_of
 from ..values import Json, did_you_mean
 from .lookup import can_be
+from .start import DEFAULT, Start
 
 if TYPE_CHECKING:
     from .context import Context
     from .jobs import Jobs
     from .runs.queries import RunService
 
-Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 OWN = ("id", "metadata", "created")
 CONTEXT = {
     "variables": "variables",
@@ -80,7 +80,7 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         if arguments.get("id") is None:
             # Not one made of its name: a definition with the same id would be replaced.
             arguments = {**arguments, "id": str(uuid.uuid4())}
-        loaded = self.context.definitions.compile_document({**arguments, "kind": self.kind})
+        loaded = self.context.definitions.get({**arguments, "kind": self.kind})
         self.context.definitions.ensure(loaded)
         document = loaded.document
         definition = Definition(
@@ -148,26 +148,22 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
             )
         return self.create({key: value for key, value in document.items() if key not in OWN})
 
-    async def job(
-        self,
-        id: str,
-        context: Mapping[str, Any] | None,
-        executor: Executor | None,
-        on_event: Callable[[Any], None] | None,
-    ) -> Job:
+    async def job(self, id: str, context: Mapping[str, Any] | None, start: Start = DEFAULT) -> Job:
         """Prepare an execution of a definition."""
         definition = await self._lookups.ask(lambda: self.stored(id))
         arguments = read_context(context)
-        return await self.jobs.new(
-            self.context.definitions.load_stored(definition),
+        filled = Start(
+            executor=start.executor,
+            on_event=start.on_event,
+            park=start.park,
+            definition=self.context.definitions.get(definition),
             definition_id=id,
             run_id=arguments.get("executionId"),
             input=arguments.get("input"),
             variables=arguments.get("variables"),
             request=arguments.get("request"),
-            executor=executor,
-            on_event=on_event,
         )
+        return await self.jobs.new(filled)
 
     async def execution_result(self, job: Job, result: dict[str, Json]) -> Result:
         """Turn what the engine returned into the result record of this kind."""

@@ -14,7 +14,7 @@ from ..events import Event
 from ..notations.records import Outcome
 
 _STOPPING: Final = 5.0  # seconds that a stopped run has to let its tools go
-Start = Callable[[Callable[[Event], None]], Awaitable[Outcome]]
+BeginRun = Callable[[Callable[[Event], None]], Awaitable[Outcome]]
 
 
 def stream_of(
@@ -56,11 +56,11 @@ class RunStream(AsyncIterator[Event]):
     # `run_id`: The id of the run.
     # `outcome`: The outcome, None until the iteration has ended.
 
-    def __init__(self, run_id: str, start: Start, stop: Callable[[], bool]) -> None:
+    def __init__(self, run_id: str, begin: BeginRun, stop: Callable[[], bool]) -> None:
         self.run_id = run_id
         self._ended: list[Outcome] = []
         # A generator that does not refer to this object: `break` leaves nobody with it, and the loop closes it.
-        self._events = _events(run_id, start, stop, self._ended)
+        self._events = _events(run_id, begin, stop, self._ended)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -86,10 +86,10 @@ class RunStream(AsyncIterator[Event]):
 
 
 async def _events(
-    run_id: str, start: Start, stop: Callable[[], bool], ended: list[Outcome]
+    run_id: str, begin: BeginRun, stop: Callable[[], bool], ended: list[Outcome]
 ) -> AsyncGenerator[Event, None]:
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
-    task = asyncio.ensure_future(start(queue.put_nowait))
+    task = asyncio.ensure_future(begin(queue.put_nowait))
     task.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         while (event := await queue.get()) is not None:

@@ -59,7 +59,7 @@ class BuildParts:
 
     def loaded(self, document: Mapping[str, Any], /) -> Any:
         """Compile a document."""
-        return self._app.loaded(document)
+        return self._app.load(document)
 
     async def execute(
         self,
@@ -74,7 +74,7 @@ class BuildParts:
         """Run a part."""
 
         # An interrupted part is resumed, and a finished one returns its recorded result.
-        job = await self._app.jobs.new(loaded, run_id=self.id(run_id), input=input, on_event=on_event)
+        job = await self._app.jobs.make(loaded, run_id=self.id(run_id), input=input, on_event=on_event)
         result: dict[str, Json] = await self._engine().run_part(job, job.new.id)
         return result
 

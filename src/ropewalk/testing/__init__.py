@@ -40,7 +40,7 @@ from .faults import DyingStore as DyingStore
 from .store_tests import check_store as check_store
 
 if TYPE_CHECKING:
-    from ..app.loaded import Loaded
+    from ..app.prepared import Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,7 +457,7 @@ async def _measure_store(
     )
     runs = max(1, steps // _STEPS_PER_RUN)
 
-    def run(loaded: Loaded) -> Work:
+    def run(loaded: Prepared) -> Work:
         return lambda: app.execute(loaded)
 
     async def together() -> None:

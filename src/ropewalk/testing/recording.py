@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ..app.runs.steps import late_attempts
+from ..app.start import Start
 from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..fast_dataclass import dataclass
@@ -31,7 +32,7 @@ from ..tools.bound_call import Bound, Rules, bind_route
 from ..values import Json, did_you_mean, fresh
 
 if TYPE_CHECKING:
-    from ..app.loaded import Loaded
+    from ..app.prepared import Prepared
 
 _ATTEMPT_NUMBER: Final = re.compile(r"@\d+")
 _TIMEOUT_MESSAGE: Final = re.compile(r"^run .+ (took longer than its timeout of )")
@@ -192,7 +193,7 @@ class Replayed:
     expect: dict[str, Json]
 
 
-async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
+async def replay(case: Mapping[str, Any], loaded: Prepared) -> Replayed:
     """Run a flow with the recorded calls of a case, in an app without tools and in memory."""
     calls = {path: _as_list(outcomes) for path, outcomes in (case.get("calls") or {}).items()}
     recording = Recording(calls, secret_stand_ins(loaded))
@@ -215,7 +216,7 @@ async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
     )
 
 
-async def _run_case(case: Mapping[str, Any], loaded: Loaded, recording: Recording) -> dict[str, Any]:
+async def _run_case(case: Mapping[str, Any], loaded: Prepared, recording: Recording) -> dict[str, Any]:
     from ..app.app import App
 
     waits: Mapping[str, Json] = case.get("waits") or {}
@@ -228,18 +229,25 @@ async def _run_case(case: Mapping[str, Any], loaded: Loaded, recording: Recordin
                 recording.wait_answers[event.path] = waits[event.path]
                 app.store.send(recording.run_id, name, fresh(waits[event.path]))
 
-        arguments = {"input": case.get("input"), "variables": case.get("variables")}
-        job = await app.jobs.new(loaded, run_id=recording.run_id, **arguments, executor=recording, on_event=answer_wait)
+        start = Start(
+            definition=loaded,
+            run_id=recording.run_id,
+            input=case.get("input"),
+            variables=case.get("variables"),
+            executor=recording,
+            on_event=answer_wait,
+        )
+        job = await app.jobs.new(start)
         job.caller = recording  # an executor alone does not get the paths of calls
         return await app.engine.run(job)
 
 
-def names_of_secrets(loaded: Loaded) -> list[str]:
+def names_of_secrets(loaded: Prepared) -> list[str]:
     """Return the names of the secrets that a definition mentions."""
     return sorted(set(_SECRET_REFERENCE.findall(orjson.dumps(loaded.document).decode())))
 
 
-def secret_stand_ins(loaded: Loaded) -> dict[str, str]:
+def secret_stand_ins(loaded: Prepared) -> dict[str, str]:
     """Give a value to every secret that a definition names, in the environment, and return references by value."""
     names = names_of_secrets(loaded)
     # CI sets a secret that is not available to an empty text.
@@ -248,7 +256,7 @@ def secret_stand_ins(loaded: Loaded) -> dict[str, str]:
     return {value: f"$secret.{name}" for name, value in values.items()}
 
 
-async def make_case(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
+async def make_case(row: RunRow, history: Iterable[Entry], loaded: Prepared, flow: Json) -> dict[str, Any]:
     """Make a case from a recorded run."""
 
     # A journal has the results of calls but not their arguments, so the flow runs once with the recorded results to
@@ -287,7 +295,7 @@ async def make_case(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow:
     return case
 
 
-async def _calls_of(case: Mapping[str, Any], loaded: Loaded, recorded: Mapping[str, Mapping[str, Json]]) -> Json:
+async def _calls_of(case: Mapping[str, Any], loaded: Prepared, recorded: Mapping[str, Mapping[str, Json]]) -> Json:
     """Return the calls of a case by path without attempts, each with tool, arguments and outcome."""
     recording = Recording(
         {path: [outcome] for path, outcome in recorded.items()}, secret_stand_ins(loaded), is_original_run=True

@@ -21,7 +21,7 @@ from ..errors import Action, ConfigError, InvalidValue
 from ..fast_dataclass import dataclass
 from ..source.load import replace_file
 from ..values import Json, check_json
-from .mcp.listing import Definition
+from .definition import Definition
 
 LOCK_FILE: Final = "ropewalk.lock"
 _VERSION: Final = 1

@@ -17,6 +17,8 @@ PLANS: Final = "plans"
 """The namespace of the tools that saved plans are."""
 LOCAL: Final = ("impl:", "dataset:", "experience:", "cli-agent:")
 """The prefixes of tools that are files in the directory of a definition."""
+PREFIXES: Final = frozenset((OWN, PLANS, *(prefix.rstrip(":") for prefix in LOCAL)))
+"""The prefixes of tools that no server of a toolbox has: the app or a directory has them."""
 VALUE: Final = "value"
 """The built-in tool that reads for a plan what another run recorded."""
 PLAN_TOOLS: Final = ("find_tools", "check_plan", "run_plan", "resume_run", "save_plan", "store_plan")

@@ -313,8 +313,7 @@ class Runner:
     # --- steps 2 to 4 ---------------------------------------------------------------------
 
     async def _resolve(self, tool_id: str) -> Bound:
-        servers = getattr(self.index, "mcp", None)
-        if getattr(servers, "lost", None) and isinstance(tool_id, str) and self.index.is_missing(tool_id):
+        if getattr(self.index, "lost", None) and isinstance(tool_id, str) and self.index.is_missing(tool_id):
             await self.index.connect_for([tool_id])  # the tool may have another definition now
         bound = self._bind_from_index(tool_id)
         if bound is not None:
@@ -420,8 +419,8 @@ class Runner:
             place, name = (getattr(backend, attribute) for attribute in kind.fields.values())
             if kind.is_built_in:
                 return executor_route(kind, self._executor(kind.name), (place, name or tool.name))
-            sources = getattr(self.index, "sources", None)
-            source = sources.source(backend) if sources is not None else None
+            sources = getattr(self.index, "backend_sources", None)
+            source = sources.executor(backend) if sources is not None else None
             return executor_route(kind, source, (name or tool.name,))
         name = backend.name or ""
         registry = self._executor("local")

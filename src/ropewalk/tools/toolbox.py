@@ -1,8 +1,8 @@
-"""The Toolbox: an index of tools with their local handlers and the connections to other tools.
+"""The Toolbox: an index of tools with their local handlers and the sources of other tools.
 
-A Runner needs only a Toolbox. MCP servers and providers are declared here and connected on demand; one
-that cannot be reached is listed in `failures` and does not stop the others. Two sources under one name
-are refused.
+A Runner needs only a Toolbox. MCP servers, providers and backends are declared here and connected on demand. The prefix
+of a tool's id says which source has the tool (`source.py`). A source that cannot be reached is listed in `failures` and
+does not stop the others. Two sources under one name are refused.
 
 A ToolProxy makes a tool usable in another toolbox: each call goes through the pipeline of the toolbox that
 owns the tool, with its current connections, handlers and pins.
@@ -16,26 +16,26 @@ import asyncio
 import re
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..argument_checks import require_type, wrong_type
-from ..config.settings import TRUST_HINTS
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..values import Json, did_you_mean
 from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
-from .mcp.login_errors import Reason
-from .mcp.tool_definitions import get_member, mcp_tool
 from .reserved import why_no_server, why_reserved_is_missing
+from .source import Source, connect_sources, prefix_of
 from .tool import Handler, RunResult, Tool, ToolBackend, check_backend, tool_from
 
 if TYPE_CHECKING:
     from ..config.network import AddressPolicy
     from .backends.provider_registry import Providers
     from .backends.sources import Sources
+    from .definition import Definition
     from .mcp.local_client import OnElicit, OnSample
+    from .mcp.server_tools import ServerTools
     from .pins import Pins
     from .undo import Undo
 
@@ -95,20 +95,18 @@ class Toolbox(Index):
         if allow_hosts:
             _ = self.network  # reports an invalid entry now instead of at the first call
         self.local = Handlers()
-        self.mcp: Any = None
+        self._servers: ServerTools | None = None
         self._providers: Providers | None = None
-        self.sources: Sources | None = None
-        """The opened sources of registered kinds (`[backends.NAME]` tables); None if there are none."""
+        self._backends: Sources | None = None
+        self._sources: tuple[Source, ...] = ()  # those of the three that there are
         self.failures: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         """The part of `failures` with tools whose definition differs from the approved one, by id."""
         self.pins: Pins | None = None
         """The approved tools of MCP servers and OpenAPI documents; None accepts all."""
-        self._listed_ids: dict[str, set[str]] = {}
+        self._listed_ids: dict[str, set[str]] = {}  # of `replace_tools`
         self.undos: dict[str, Undo] = {}
         """The configured undos by tool id, which replace those of the tools."""
-        self._timeouts: dict[str, Json] = {}
-        self._trusted_servers: set[str] = set()
         self._open_lock = threading.Lock()
         self._connecting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]
         self._connecting = weakref.WeakKeyDictionary()
@@ -119,14 +117,42 @@ class Toolbox(Index):
             self.add_provider(name, config)
 
     @property
+    def mcp(self) -> Any:
+        """The client of the MCP servers, a `McpServers`; None without servers."""
+        return None if self._servers is None else self._servers.client
+
+    @property
+    def servers(self) -> ServerTools:
+        """The MCP servers as a source of tools, imported with the first one."""
+        with self._open_lock:
+            if self._servers is None:
+                from .mcp.server_tools import ServerTools
+
+                self._servers = ServerTools(self, lambda: (self.on_elicit, self.on_sample))
+                self._sources = (*self._sources, self._servers)
+            return self._servers
+
+    @property
     def provider(self) -> Providers:
         """The providers by id. Most toolboxes have none, so HTTP and OpenAPI are imported on first use."""
         with self._open_lock:
             if self._providers is None:
                 from .backends.provider_registry import Providers
 
-                self._providers = Providers(self.network)
+                self._providers = Providers(self)
+                self._sources = (*self._sources, self._providers)
             return self._providers
+
+    @property
+    def backend_sources(self) -> Sources:
+        """The opened sources of registered kinds (`[backends.NAME]` tables)."""
+        with self._open_lock:
+            if self._backends is None:
+                from .backends.sources import Sources
+
+                self._backends = Sources(self)
+                self._sources = (*self._sources, self._backends)
+            return self._backends
 
     @property
     def network(self) -> AddressPolicy:
@@ -147,7 +173,7 @@ class Toolbox(Index):
             True if the project trusts the server's hints.
         """
         require_type(str, server=server)
-        return server in self._trusted_servers
+        return self._servers is not None and self._servers.trusts_hints(server)
 
     def is_missing(self, tool_id: str) -> bool:
         """Return True if a server must be connected before the tool can be looked up.
@@ -160,7 +186,12 @@ class Toolbox(Index):
         Returns:
             True if the tool must not be looked up yet.
         """
-        return self.get(tool_id) is None or (self.mcp is not None and tool_id.partition(":")[0] in self.mcp.lost)
+        return self.get(tool_id) is None or prefix_of(tool_id) in self.lost
+
+    @property
+    def lost(self) -> Collection[str]:
+        """The MCP servers that died and were not tried since; their tools may differ now."""
+        return () if self._servers is None else self._servers.lost
 
     def why_missing(self, tool_id: str) -> str | None:
         """Explain why a tool is missing, if its prefix says so: no server has it, or it is one of Ropewalk's own.
@@ -190,11 +221,8 @@ class Toolbox(Index):
         Returns:
             True if its tools in the index are current.
         """
-        if self.mcp is not None and space in self.mcp.names:
-            return space in self._listed_ids and space not in self.failures
-        if self.sources is not None and space in self.sources.names:
-            return self.sources.has_listed(space)
-        return self._providers is not None and space in self._providers.listed
+        require_type(str, space=space)
+        return any(source.is_listed(space) for source in self._sources if space in source.names)
 
     def has_listed(self, server: str) -> bool:
         """Return True if an MCP server has listed its tools, now or before it was lost.
@@ -207,15 +235,18 @@ class Toolbox(Index):
         """
         if not isinstance(server, str):
             raise wrong_type("server", "a string", server)
-        return server in self._listed_ids
+        return self._servers is not None and self._servers.has_listed(server)
+
+    def definitions(self, name: str) -> Sequence[Definition]:
+        """Return what a server or the document of a provider says about its tools; none before it is connected."""
+        require_type(str, name=name)
+        return next((source.definitions(name) for source in self._sources if name in source.names), ())
 
     @property
     def spaces(self) -> set[str]:
         """The names of servers, providers and other sources, connected or not."""
-        servers = self.mcp.names if self.mcp is not None else ()
-        providers = self._providers.names if self._providers is not None else ()
-        sources = self.sources.names if self.sources is not None else ()
-        return {*servers, *providers, *sources, *(name for name in self.failures if ":" not in name)}
+        names = (name for source in self._sources for name in source.names)
+        return {*names, *(name for name in self.failures if ":" not in name)}
 
     # --- registering ------------------------------------------------------------------------
 
@@ -339,20 +370,7 @@ class Toolbox(Index):
             ConfigError: The name or the configuration is invalid.
         """
         self._check_name("MCP server", name)
-        with self._open_lock:
-            if self.mcp is None:
-                from .mcp.servers import McpServers
-
-                self.mcp = McpServers()
-                self.mcp.answers = lambda: (self.on_elicit, self.on_sample)
-                self.mcp.failures = self.failures
-                self.mcp.judge = self._refused_by_pins
-                self.mcp.on_lost = self.touch  # bound tools of the lost server must be resolved again
-                self.mcp.on_tools(self.take_tools)
-        self.mcp.add(name, config)
-        self._timeouts[name] = config.get("timeout")
-        if config.get("trust") == TRUST_HINTS:
-            self._trusted_servers.add(name)
+        self.servers.add(name, config)
         self.touch()
 
     def add_provider(self, name: str, config: Any) -> None:
@@ -366,8 +384,7 @@ class Toolbox(Index):
             ConfigError: The name or the configuration is invalid.
         """
         self._check_name("provider", name)
-        self._register_provider_tools(name, self.provider.add(name, config))
-        self.failures.update(self.provider.skipped)
+        self.provider.add(name, config)
         self.touch()
 
     def add_source(self, kind: str, name: str, settings: Mapping[str, Json] | None = None) -> None:
@@ -387,17 +404,7 @@ class Toolbox(Index):
             raise ConfigError(
                 f"backend {name!r}: a server, provider or backend has this name already; choose another name"
             )
-        with self._open_lock:
-            if self.sources is None:
-                from .backends.sources import Sources
-
-                self.sources = Sources()
-        try:
-            tools = self.sources.add(kind, name, _require_table(settings, "settings"))
-        except InvalidTool:
-            self.sources.close_unused(name)
-            raise
-        self.register_all(tools)
+        self.backend_sources.add(kind, name, _require_table(settings, "settings"))
         self.touch()
 
     async def connect(self, name: str | None = None) -> None:
@@ -418,8 +425,7 @@ class Toolbox(Index):
                 raise NotFound("MCP server", name)
             await self.mcp.connect(name)
             return
-        servers = self.mcp.connect() if self.mcp is not None else asyncio.sleep(0)
-        await asyncio.gather(servers, self._fetch_documents())
+        await asyncio.gather(*(source.connect() for source in self._sources))
 
     async def connect_within(self, seconds: float | None) -> list[str]:
         """Connect everything, but wait at most `seconds`. Simultaneous calls share one attempt.
@@ -444,9 +450,9 @@ class Toolbox(Index):
         done, _ = await asyncio.wait([task], timeout=seconds)
         if done:
             task.result()
-        if done or self.mcp is None:
+        if done or self._servers is None:
             return []
-        return [name for name in self.mcp.names if not self.is_listed(name) and name not in self.failures]
+        return [name for name in self._servers.names if not self.is_listed(name) and name not in self.failures]
 
     async def find(self, tool_id: str) -> Tool:
         """Return a tool, and connect its server first if needed.
@@ -470,56 +476,19 @@ class Toolbox(Index):
             return tool
         if tool_id in self.refused:
             raise ToolNotApproved(tool_id, "resolve", self.refused[tool_id])
-        space = tool_id.partition(":")[0]
+        space = prefix_of(tool_id)
         reason = self.failures.get(tool_id) or self.failures.get(space) or self.why_missing(tool_id)
         error = NotFound("tool", tool_id, suggestion=None if reason else did_you_mean(tool_id, self.ids()), why=reason)
         error.remedy = getattr(reason, "remedy", None)
         raise error
 
     async def connect_for(self, tool_ids: Iterable[str]) -> None:
-        """Connect only the sources that can have the given tools; `failures` lists those that fail.
-
-        These are the servers named by the tools' namespaces. Any other namespace fetches providers and other sources.
+        """Connect only the sources with the prefixes of the given tools; `failures` lists those that fail.
 
         Args:
             tool_ids: The ids of the tools.
         """
-        spaces = {tool_id.partition(":")[0] for tool_id in tool_ids if isinstance(tool_id, str) and ":" in tool_id}
-        servers = spaces & set(self.mcp.names) if self.mcp is not None else set()
-        if self.mcp is not None and servers:
-            names = sorted(servers)
-            results = await asyncio.gather(*(self.mcp.connect(name) for name in names), return_exceptions=True)
-            for name, result in zip(names, results, strict=True):
-                if isinstance(result, Exception):
-                    self.failures.setdefault(name, Reason(str(result), getattr(result, "remedy", None)))
-        if spaces - servers:
-            await self._fetch_documents()
-
-    async def _fetch_documents(self) -> None:
-        """Register the tools of sources and providers that list them elsewhere."""
-        if self.sources is not None:
-            for source, tools in (await self.sources.fetch()).items():
-                if isinstance(tools, str):
-                    self.failures[source] = tools
-                else:
-                    self.failures.pop(source, None)
-                    self.register_all(tools)
-        for provider, tools in (await self.provider.fetch()).items():
-            if isinstance(tools, str):
-                self.failures[provider] = tools
-            else:
-                self.failures.pop(provider, None)
-                self._register_provider_tools(provider, tools)
-        self.failures.update(self.provider.skipped)
-
-    def _register_provider_tools(self, name: str, tools: Iterable[Tool]) -> None:
-        """Register a provider's tools, except those whose definition differs from the approved one."""
-        refused = self._refused_by_pins(name, self.provider.definitions(name)) or {}
-        for tool in tools:
-            if tool.name in refused:
-                self.failures[tool.id] = self.refused[tool.id] = refused[tool.name]
-            else:
-                self.register(tool)
+        await connect_sources(self._sources, tool_ids)
 
     async def close(self) -> None:
         """Close every connection. The tools stay registered."""
@@ -527,14 +496,10 @@ class Toolbox(Index):
         if task is not None and not task.done():
             task.cancel()
             await asyncio.wait([task])
-        try:
-            if self.mcp is not None:
-                await self.mcp.close()
-        finally:
-            if self.sources is not None:
-                await self.sources.close()
-            if self._providers is not None:
-                await self._providers.close()
+        results = await asyncio.gather(*(source.close() for source in self._sources), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
 
     async def __aenter__(self) -> Toolbox:
         await self.connect()
@@ -555,31 +520,17 @@ class Toolbox(Index):
             definitions: Its tool definitions, as objects of the SDK or as dicts. An invalid one is listed in
                 `failures`.
         """
-        current: set[str] = set()
-        definitions = list(definitions)
-        refused = self._refused_by_pins(server, definitions) or {}
-        # Failures of the server's previous list are out of date.
-        for reasons in (self.failures, self.refused):
-            for key in [key for key in reasons if key.startswith(f"{server}:")]:
-                del reasons[key]
-        if self.mcp is not None and server in self.mcp.names:
-            self.failures |= {f"{server}:{name}": reason for name, reason in self.mcp.left_out(server).items()}
-        timeout, trusted = self._timeouts.get(server), self.trusts_hints(server)
-        for definition in definitions:
-            name = get_member(definition, "name")
-            label = f"{server}:{name}"
+        self.servers.take(server, definitions)
+
+    def replace_tools(self, server: str, tools: Mapping[str, tuple[Tool, ToolBackend]]) -> dict[str, str]:
+        """Make the index contain exactly these tools of a server, and return why one cannot be; both by label."""
+        current, failures = set[str](), dict[str, str]()
+        for label, (tool, backend) in tools.items():
             try:
-                reason = refused.get(name)
-                if reason is not None:
-                    self.refused[label] = reason
-                    raise InvalidTool(reason)
-                tool, backend = mcp_tool(server, definition, timeout, trusted=trusted)
-                if tool.id in current:
-                    raise InvalidTool(f"tool {tool.id!r} is listed twice")
                 self._store_listed(tool, backend)
                 current.add(tool.id)
             except InvalidTool as error:
-                self.failures[label] = str(error)
+                failures[label] = str(error)
         with self._lock:
             removed = self._listed_ids.get(server, set()) - current
             self._listed_ids[server] = current
@@ -588,9 +539,7 @@ class Toolbox(Index):
             for backend in self.backends(tool_id):
                 if backend.kind == "mcp" and backend.server_name == server:
                     self._remove_listed(tool_id, backend)
-
-    def _refused_by_pins(self, server: str, definitions: list[Any]) -> Mapping[str, str] | None:
-        return None if self.pins is None else self.pins.refused(server, definitions)
+        return failures
 
     def _store_listed(self, tool: Tool, backend: ToolBackend) -> None:
         with self._lock:

@@ -125,14 +125,13 @@ class Workers:
                 'only apps with engine="dbos" queue runs for workers; write engine = "dbos" in [store] of ropewalk.toml'
             )
         check_run_id(run_id)
-        if concurrency is not None:
-            loaded = app.definitions.with_concurrency(loaded, concurrency)
-        job = await app.jobs.new(
+        job = await app.jobs.make(
             loaded,
             definition_id=loaded.definition_id,
             run_id=run_id,
             input=input,
             variables=variables,
+            concurrency=concurrency,
             on_event=on_event,
             undo=undo,
         )
@@ -288,7 +287,7 @@ class Workers:
     async def _make_job(self, schedule: Mapping[str, Any], run_id: str) -> Job:
         app = self._app
         loaded = await app.load_async(os.path.join(app.project or "", schedule["flow"]))
-        job: Job = await app.jobs.new(
+        job: Job = await app.jobs.make(
             loaded, definition_id=loaded.definition_id, run_id=run_id, input=schedule["input"]
         )
         return job
@@ -365,7 +364,7 @@ class Workers:
         root = (row.context or {}).get("root")
         ending = Ending(run_id=row.id, status="failed", error=missing)
         try:
-            result: dict[str, Json] = self._app.definitions.compile_document(
+            result: dict[str, Json] = self._app.definitions.get(
                 {**document, "kind": row.kind}, root=root
             ).compiled.render(ending)
         except RopewalkError:  # its document cannot be loaded here

@@ -16,9 +16,10 @@ from ...journal.sql.rows import CHUNK
 from ...notations.records import Outcome
 from ...notations.registry import NOTATIONS
 from ...values import Json
-from ..pinned_definition import SAME, pinned_definition
 from ..presenters import run_line
+from ..recorded_run import SAME
 from ..run_budget import budgets_of
+from ..start import Executor, Start
 from . import argument_checks
 from .following import Following
 from .listed_run import ListedRun
@@ -27,8 +28,8 @@ from .steps import earlier_endings, events_of, reuse_cutoff, steps
 
 if TYPE_CHECKING:
     from ..context import Context
-    from ..jobs import Executor, Jobs
-    from ..loaded import Source
+    from ..jobs import Jobs
+    from ..prepared import Source
     from .contents import Content
 
 MOST = 100_000
@@ -455,7 +456,7 @@ class RunService:
         Raises:
             NotFound: There is no run with this id.
         """
-        from ..pinned_definition import outermost, require_run
+        from ..recorded_run import outermost, require_run
 
         argument_checks.require_texts(run_id=run_id)
         return outermost(self.store, require_run(self.store, run_id)).id
@@ -509,6 +510,7 @@ class RunService:
         """
         from .rerun import retry
 
+        start = Start(executor=executor, on_event=on_event, park=park)
         argument_checks.require_texts(run_id=run_id)
         argument_checks.require_names(from_nodes=from_nodes)
         row = await run_sync_in_thread(self.store, lambda: self.store.get_run(run_id))
@@ -516,8 +518,8 @@ class RunService:
             from ..first_design import is_of_first_design
 
             if await run_sync_in_thread(self.store, lambda: is_of_first_design(self.context, row)):
-                return await self.jobs.correct(row, on_event, park)
-        return await retry(self.jobs, run_id, from_nodes, definition, upgrade, executor, on_event, park, accept)
+                return await self.jobs.correct(row, start)
+        return await retry(self.jobs, run_id, from_nodes, definition, upgrade, start, accept)
 
     async def fork(
         self,
@@ -557,7 +559,8 @@ class RunService:
         argument_checks.require_texts(run_id=run_id)
         argument_checks.optional_texts(new_id=new_id)
         argument_checks.require_names(at=at)
-        return await fork(self.jobs, run_id, input, definition, at, new_id, executor, on_event, park)
+        start = Start(input=input, run_id=new_id, executor=executor, on_event=on_event, park=park)
+        return await fork(self.jobs, run_id, definition, at, start)
 
     async def undo(
         self, run_id: str, *, executor: Executor | None = None, on_event: Callable[[Event], None] | None = None
@@ -583,7 +586,7 @@ class RunService:
         from .undo import undo
 
         argument_checks.require_texts(run_id=run_id)
-        await undo(self.jobs, run_id, executor, on_event)
+        await undo(self.jobs, run_id, Start(executor=executor, on_event=on_event))
         return await run_sync_in_thread(self.store, lambda: self.undo_report(run_id) or {})
 
     def undo_report(self, run_id: str) -> dict[str, Json] | None:
@@ -592,7 +595,7 @@ class RunService:
         Args:
             run_id: The id of the run.
         """
-        from ..pinned_definition import require_run
+        from ..recorded_run import require_run
         from .undone import undo_report
 
         argument_checks.require_texts(run_id=run_id)
@@ -611,7 +614,7 @@ class RunService:
         Raises:
             NotFound: There is no such run.
         """
-        from ..pinned_definition import require_run
+        from ..recorded_run import require_run
         from .compare import RecordedRun, compare_runs, flow_changes
 
         argument_checks.require_texts(a=a, b=b)
@@ -619,7 +622,7 @@ class RunService:
         differences = []
         if row_a.fingerprint != row_b.fingerprint and row_a.kind == row_b.kind:
             differences = flow_changes(
-                pinned_definition(self.context, row_a).flow, pinned_definition(self.context, row_b).flow
+                self.context.definitions.get(row_a).flow, self.context.definitions.get(row_b).flow
             )
         return compare_runs(RecordedRun(row_a, self.history(a)), RecordedRun(row_b, self.history(b)), differences)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ...engine.engine import check_run_id, new_run_id
+from ...engine.engine import check_run_id
 from ...errors import Action, NotFound, NothingToRetry, PartOfRun, RunBusy, RunExists, RunUndone, StoreError
 from ...events import Event
 from ...fast_dataclass import dataclass
@@ -30,7 +30,7 @@ from ...ops import Call
 from ...plans.rows import step_key
 from ...tools.annotations import effect_of
 from ...values import Json
-from ..pinned_definition import MOST_PARTS, SAME, outermost, pinned_definition, replacement, require_run
+from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_run
 from .accept import (
     Accept,
     Accepted,
@@ -47,13 +47,14 @@ from .program_rows import first_repeated, row_entries, row_number, row_of, step_
 from .rerun_plan import ENDED, Failure, RerunPlan, instances_of_nodes, latest_failures
 from .steps import steps
 from .undone import require_not_undone, undone_paths
-from .upgrade import find_upgrade, upgrading
+from .upgrade import find_upgrade, upgraded, upgrading
 
 if TYPE_CHECKING:
     from ...engine.engine import Job
     from ..context import Context
-    from ..jobs import Executor, Jobs
-    from ..loaded import Loaded, Source
+    from ..jobs import Jobs
+    from ..prepared import Prepared, Source
+    from ..start import OnEvent, Start
 
 _SUCCEEDED = ("completed", "partial")
 _Report: TypeAlias = Callable[..., None]
@@ -89,9 +90,7 @@ async def retry(
     nodes: Sequence[str],
     source: Source | None,
     upgrade: bool,
-    executor: Executor | None,
-    on_event: Callable[[Event], None] | None,
-    park: bool,
+    start: Start,
     accept: Accept = (),
 ) -> Outcome:
     """Retry a finished run; `RunService.retry` describes the arguments."""
@@ -100,8 +99,7 @@ async def retry(
     row = await run_sync_in_thread(store, lambda: require_retryable(store, run_id, nodes))
     await run_sync_in_thread(store, lambda: require_not_undone(context, row))
     to = await find_upgrade(context, row, source, upgrade)
-    job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
-    job.park = park
+    job = await jobs.for_existing(row, upgraded(start, to))
     # Check everything before the journal changes, so that a rejected retry leaves the run as it is.
     preview_plan = await run_sync_in_thread(
         store, lambda: plan_retry(job.flow, row, store.history(run_id), store, nodes, accepted_results, to is not None)
@@ -114,10 +112,9 @@ async def retry(
             plan = await run_sync_in_thread(
                 store, lambda: plan_retry(job.flow, row, past_entries, store, nodes, accepted_results, to is not None)
             )
-            _report_repeated(plan, run_id, "", on_event)
-            await _forget_steps(
-                context, row, log, plan, functools.partial(_report_repeated, run_id=run_id, on_event=on_event)
-            )
+            report = functools.partial(_report_repeated, run_id=run_id, on_event=start.on_event)
+            report(plan, inside="")
+            await _forget_steps(context, row, log, plan, report)
         except BaseException:
             await log.release()
             raise
@@ -240,7 +237,7 @@ def _missing_inside(context: Context, row: RunRow, plan: RetryPlan) -> dict[str,
             continue
         path = part.id.removeprefix(f"{row.id}/")
         inner_row = require_run(context.store, part.id)  # lists have no large values
-        flow = pinned_definition(context, inner_row).flow
+        flow = context.definitions.get(inner_row).flow
         history = context.store.history(part.id)
         inner = plan_retry(flow, inner_row, history, context.store, (), names_inside(path, plan.inside))
         unplanned = _missing_inside(context, inner_row, inner)
@@ -260,7 +257,7 @@ def _more_helpful(path: str, name: str, outer: NotFound, inner: NotFound) -> Not
     return NotFound("node", name, suggestion=inner.suggestion and f"{path}/{inner.suggestion}", why=inner.why)
 
 
-def _report_repeated(plan: RetryPlan, run_id: str, inside: str, on_event: Callable[[Event], None] | None) -> None:
+def _report_repeated(plan: RetryPlan, inside: str, *, run_id: str, on_event: OnEvent) -> None:
     """Report every call that took effect before and is made again, of the part at `inside` with its path."""
     if on_event is None:
         return
@@ -387,7 +384,7 @@ async def _rerun_part(
         else:
             past = list(log.past.values())
             plan = await run_sync_in_thread(
-                store, lambda: plan_retry(pinned_definition(context, row).flow, row, past, store, (), accept)
+                store, lambda: plan_retry(context.definitions.get(row).flow, row, past, store, (), accept)
             )
         warn(plan, inside=around)
         return await _forget_steps(context, row, log, plan, warn, around)
@@ -395,48 +392,37 @@ async def _rerun_part(
         await log.release()
 
 
-async def fork(
-    jobs: Jobs,
-    run_id: str,
-    input: Json,
-    definition: Source | None,
-    at: Sequence[str],
-    new_id: str | None,
-    executor: Executor | None,
-    on_event: Callable[[Event], None] | None,
-    park: bool,
-) -> Outcome:
+async def fork(jobs: Jobs, run_id: str, definition: Source | None, at: Sequence[str], start: Start) -> Outcome:
     """Start a new run from an earlier one; `RunService.fork` describes the arguments."""
     context = jobs.context
     store = context.store
     row = await run_sync_in_thread(store, lambda: require_run(store, run_id))
     if not store.durable:
         raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to fork them")
+    new_id = start.run_id
     check_run_id(new_id)
     if new_id is not None and await run_sync_in_thread(store, lambda: store.get_run(new_id)) is not None:
         raise RunExists(new_id)
-    old = pinned_definition(context, row)
+    old = context.definitions.get(row)
     new = old if definition is None else replacement(context, row, await context.definitions.find_async(definition))
-    arguments = row.input if input is SAME else input
     started_with = row.context or {}
-    job = await jobs.new(
-        new,
+    forked = replace(
+        start,
+        definition=new,
         definition_id=await run_sync_in_thread(store, lambda: _definition_id(context, row, old, new)),
-        run_id=new_id or new_run_id(),
-        input=arguments,
+        input=row.input if start.input is SAME else start.input,
         variables=started_with.get("variables"),
-        executor=jobs.executor_for(row, executor),
-        on_event=on_event,
+        executor=jobs.executor_for(row, start.executor),
     )
+    job = await jobs.new(forked)
     # Copy what the change cannot reach; offer the other recorded calls.
     created = [] if new is old else flow_changes(old.flow, new.flow)
     history = await run_sync_in_thread(store, lambda: store.history(run_id))
     undone = await run_sync_in_thread(store, lambda: undone_paths(context, row))
     copies = copied_entries(new.flow, history, created, job.input != row.input, at, undone)
-    if at and on_event is not None:
+    if at and start.on_event is not None:
         for event in _repeated_writes(context, job, run_id, history, copies):
-            on_event(event)
-    job.park = park
+            start.on_event(event)
     run_context = {**(job.new.context or {}), **_fork_context(started_with, new is old)}
     job.new = replace(job.new, forked_from=run_id, copies=copies, context=run_context)
     return outcome(await context.engine.run(job), new.kind)
@@ -480,7 +466,7 @@ def _attempt_around(instances: Instances, path: str) -> Attempt | None:
     return None
 
 
-def _definition_id(context: Context, row: RunRow, old: Loaded, new: Loaded) -> str | None:
+def _definition_id(context: Context, row: RunRow, old: Prepared, new: Prepared) -> str | None:
     """Return the id of the definition of a fork: that of the run, unless the definition is another one."""
     if new is old:
         return row.definition_id
@@ -488,7 +474,7 @@ def _definition_id(context: Context, row: RunRow, old: Loaded, new: Loaded) -> s
     if id in (row.definition_id, old.compiled.id):
         return row.definition_id
     stored = None if id is None else context.store.get_definition(new.kind, id)
-    same = stored is not None and context.definitions.load_stored(stored).fingerprint == new.fingerprint
+    same = stored is not None and context.definitions.get(stored).fingerprint == new.fingerprint
     return id if same else new.root
 
 

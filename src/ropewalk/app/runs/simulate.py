@@ -15,8 +15,9 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...engine.engine import Engine, Job
@@ -29,7 +30,8 @@ from ...redaction import Redaction
 from ...tools.backends.route import Args, OnProgress, Route
 from ...tools.bound_call import Bound, Rules, bind_route
 from ...values import Json, fresh
-from ..pinned_definition import pinned_definition, require_run
+from ..recorded_run import require_run
+from ..start import Start
 from .program_rows import arguments_in_rows, row_entries
 from .steps import late_attempts
 
@@ -65,18 +67,10 @@ class Replay(NamedTuple):
     execution: Awaitable[dict[str, Json]]
 
 
-async def prepare_replay(
-    jobs: Jobs,
-    row: RunRow,
-    tools: ToolStub,
-    past: Iterable[Entry],
-    *,
-    on_event: Callable[[Event], None] | None = None,
-    park: bool = False,
-) -> Replay:
+async def prepare_replay(jobs: Jobs, row: RunRow, tools: ToolStub, past: Iterable[Entry], start: Start) -> Replay:
     """Prepare a run as a job on a store in memory, with a record that the engine does not repeat."""
-    job = await jobs.for_replay(row, executor=tools, loaded=pinned_definition(jobs.context, row), on_event=on_event)
-    job.caller, job.park, job.secrets = tools, park, Redaction()
+    job = await jobs.for_replay(row, replace(start, executor=tools, definition=jobs.context.definitions.get(row)))
+    job.caller, job.secrets = tools, Redaction()
     store = MemoryStore(durable=True)
     log = await store.open(job.new)
     log.past.update({(entry.path, entry.kind): entry for entry in past})
@@ -120,7 +114,7 @@ async def recorded_arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
     row = await run_sync_in_thread(jobs.context.store, lambda: require_run(jobs.context.store, run_id))
     history = await run_sync_in_thread(jobs.context.store, lambda: jobs.context.history(run_id))
     recorder = _ArgumentRecorder(run_id, history)
-    replay = await prepare_replay(jobs, row, recorder, _decisions(history), park=True)
+    replay = await prepare_replay(jobs, row, recorder, _decisions(history), Start(park=True))
     # The replay may end early, because the journal ends or no longer fits: the calls until then are still right.
     with contextlib.suppress(TimeoutError, RopewalkError):
         async with asyncio.timeout(MAX_SECONDS):
@@ -191,7 +185,7 @@ async def stopped_result(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
     try:
         history = await run_sync_in_thread(jobs.context.store, lambda: jobs.context.history(row.id))
         recorded = (entry for entry in history if entry.kind not in _IGNORED_KINDS)
-        replay = await prepare_replay(jobs, row, stub, recorded, on_event=events.append)
+        replay = await prepare_replay(jobs, row, stub, recorded, Start(on_event=events.append))
         execution = asyncio.ensure_future(replay.execution)
         # The end of the journal is reached when neither events nor calls come for many turns of the loop.
         idle_turns, last_activity = 0, 0

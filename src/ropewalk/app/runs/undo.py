@@ -28,7 +28,6 @@ from ...errors import (
     RunBusy,
     RunUndone,
 )
-from ...events import Event
 from ...expr.ast import Fn, Lit, Obj, Ref
 from ...ir import Flow, Graph, Meta, Node, Policy, Retry
 from ...journal.address import run_sync_in_thread
@@ -38,13 +37,14 @@ from ...notations.records import Outcome, outcome
 from ...ops import Branch, Call, Loop, Wait
 from ...values import Json
 from ..corrections import Corrections
-from ..pinned_definition import outermost, require_run
+from ..recorded_run import outermost, require_run
 from .rerun import retry
 from .undo_plan import LOOP, UndoPlan, UndoStep, plan_undo, steps_of
 from .undone import APPROVAL, rejection_of, undo_report
 
 if TYPE_CHECKING:
-    from ..jobs import Executor, Jobs
+    from ..jobs import Jobs
+    from ..start import Start
 
 _SUFFIX: Final = "~undo"
 _PATIENCE: Final = 10.0  # seconds for the calls of a stopped run to end
@@ -80,8 +80,7 @@ def undo_flow(name: str, tools: Iterable[str], attempts: int, delay: float, ques
 async def undo(
     jobs: Jobs,
     run_id: str,
-    executor: Executor | None = None,
-    on_event: Callable[[Event], None] | None = None,
+    start: Start,
     needs_approval: Callable[[str], bool] | None = None,
     shared: bool = True,
     renew: bool = True,
@@ -94,11 +93,10 @@ async def undo(
     # approval.
     context = jobs.context
     store = context.store
-    park = needs_approval is not None
     for attempt in range(_ATTEMPTS):
         row = await run_sync_in_thread(store, lambda: require_undoable(store, run_id))
         if row.undo:
-            return await _continue(jobs, row, executor, on_event, needs_approval, renew)
+            return await _continue(jobs, row, start, needs_approval, renew)
         if row.kind == "plan":  # a run that executes may be about to use the calls of another one of its chain
             chain = await run_sync_in_thread(store, partial(Corrections, context, row))
             await run_sync_in_thread(store, chain.require_idle)
@@ -106,9 +104,8 @@ async def undo(
         if not plan.steps:
             raise _nothing_to_undo(run_id, plan)
         question = _question(run_id, plan.steps, needs_approval)
-        job = await _job(jobs, row, plan.steps, f"{row.id}{_SUFFIX}", executor, on_event, question=question)
+        job = await _job(jobs, row, plan.steps, replace(start, run_id=f"{row.id}{_SUFFIX}"), question=question)
         job.new = replace(job.new, undoes_calls=plan.calls())
-        job.park = park
         try:
             return await _begin(jobs, row, job)
         except (RunBusy, RunUndone) as error:
@@ -155,9 +152,7 @@ async def _job(
     jobs: Jobs,
     row: RunRow,
     steps: list[UndoStep],
-    undo_id: str,
-    executor: Executor | None,
-    on_event: Callable[[Event], None] | None,
+    start: Start,
     after: str | None = None,
     question: str | None = None,
 ) -> Job:
@@ -168,14 +163,10 @@ async def _job(
     # The undo is a run of its own. It loads from the directory of the first run, to find the same tools.
     flow = undo_flow(name, tools, settings.attempts, settings.delay, question)
     document = {"kind": "flow", **flow_to_json(flow)}
-    loaded = context.definitions.compile_document(document, root=started_with.get("root"))
+    loaded = context.definitions.get(document, root=started_with.get("root"))
     listed: list[Json] = [step.to_dict() for step in steps]
     job = await jobs.new(
-        loaded,
-        run_id=undo_id,
-        input={"steps": listed},
-        executor=jobs.executor_for(row, executor),
-        on_event=on_event,
+        replace(start, definition=loaded, input={"steps": listed}, executor=jobs.executor_for(row, start.executor))
     )
     kept = {name: started_with[name] for name in _KEPT if started_with.get(name) is not None}
     # The context names the undone run too: an undo is recognized by it, and cannot be undone.
@@ -208,27 +199,25 @@ async def _begin(jobs: Jobs, row: RunRow, job: Job) -> Outcome:
 async def _continue(
     jobs: Jobs,
     row: RunRow,
-    executor: Executor | None,
-    on_event: Callable[[Event], None] | None,
+    start: Start,
     needs_approval: Callable[[str], bool] | None,
     renew: bool,
 ) -> Outcome:
     """Continue the undo of a run where it is, or return its recorded outcome."""
-    context, park = jobs.context, needs_approval is not None
+    context = jobs.context
     store, undo_id = context.store, str(row.undo)
     undoing = await run_sync_in_thread(store, lambda: store.get_run(undo_id))
     if undoing is None:
         raise NothingToUndo(row.id, f"it was undone, and the record of that ({undo_id}) was deleted")
     if undoing.status not in ENDS:
-        job = await jobs.for_existing(undoing, executor=executor, on_event=on_event)
-        job.park = park
+        job = await jobs.for_existing(undoing, start)
         return outcome(await jobs.continue_run(job, await store.reopen(undo_id)), undoing.kind)
     is_rejected = await run_sync_in_thread(store, lambda: rejection_of(context, undoing) is not None)
     if undoing.status == "completed" or (is_rejected and not renew):
         result: Any = undoing.result or {}
         return outcome({**result, "status": undoing.status, "executionId": undo_id}, undoing.kind)
     if store.durable and not is_rejected:
-        return await retry(jobs, undo_id, (), None, False, executor, on_event, park)
+        return await retry(jobs, undo_id, (), None, False, start)
     # A rejected undo stays rejected, and a store without a journal cannot continue a run. So another run takes the
     # steps that are left.
     left = [
@@ -245,15 +234,14 @@ async def _continue(
     ]
     number = int(undo_id.rpartition("~")[2].removeprefix("undo") or 1) + 1
     question = _question(row.id, left, needs_approval) if is_rejected else None
-    job = await _job(jobs, row, left, f"{row.id}{_SUFFIX}{number}", executor, on_event, undo_id, question)
-    job.park = park
+    job = await _job(jobs, row, left, replace(start, run_id=f"{row.id}{_SUFFIX}{number}"), undo_id, question)
     return await _begin(jobs, row, job)
 
 
 # --- without a request ------------------------------------------------------------------------
 
 
-async def undo_by_policy(jobs: Jobs, run_id: str, on_event: Callable[[Event], None] | None = None) -> Json:
+async def undo_by_policy(jobs: Jobs, run_id: str, start: Start) -> Json:
     """Undo a run that did not complete, if its policy is "on_failure"."""
     context = jobs.context
     store = context.store
@@ -261,7 +249,7 @@ async def undo_by_policy(jobs: Jobs, run_id: str, on_event: Callable[[Event], No
     if row is None or row.undo_policy is None or row.undo is not None or row.status not in UNSUCCESSFUL:
         return None
     try:
-        await undo(jobs, run_id, None, on_event, shared=False)
+        await undo(jobs, run_id, start, shared=False)
     except NothingToUndo:
         await run_sync_in_thread(store, lambda: store.skip_undo(run_id))
         return None

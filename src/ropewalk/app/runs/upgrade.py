@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from os import path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import Action, DefinitionChanged, JournalConflict, NotFound, NothingToRetry, Problem
-from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import Entry, Log, RunRow, Store
 from ...values import Json
-from ..pinned_definition import pinned_definition, replacement, require_run
+from ..recorded_run import replacement, require_run
 from .compare import AffectedParts, Change, flow_changes, place_of
 from .instances import Instances
 
 if TYPE_CHECKING:
     from ..context import Context
-    from ..jobs import Executor, Jobs
-    from ..loaded import Loaded, Source
+    from ..jobs import Jobs
+    from ..prepared import Prepared, Source
+    from ..start import Start
 
 _DECIDED = frozenset(("branch", "items", "node", "scope", "skip"))
 _TRIED = frozenset(("attempt", "call_failed"))
@@ -27,11 +28,11 @@ _EFFECTS = frozenset(("attempt", "call", "call_failed", "signal", "timer", "wait
 """Kinds of entries that must stay: without them, a call is repeated or an event is lost."""
 
 
-def current_definition(context: Context, row: RunRow) -> Loaded:
+def current_definition(context: Context, row: RunRow) -> Prepared:
     """Return the present definition of a run: the stored one, or the file that the run was started from."""
     stored = context.store.get_definition(row.kind, row.definition_id) if row.definition_id is not None else None
     if stored is not None:
-        return context.definitions.load_stored(stored)
+        return context.definitions.get(stored)
     started_with = row.context or {}
     file = started_with.get("root") or started_with.get("file")
     if file is None or not path.exists(file):
@@ -46,34 +47,36 @@ def current_definition(context: Context, row: RunRow) -> Loaded:
 
 async def find_upgrade(
     context: Context, row: RunRow, source: Source | None, upgrade: bool
-) -> tuple[Loaded, list[Change]] | None:
+) -> tuple[Prepared, list[Change]] | None:
     """Return the changed definition for a run, with the changes; None if it is the definition that the run has."""
     if source is None and not upgrade:
         return None
 
-    def load() -> Awaitable[tuple[Loaded, list[Change]] | None]:
+    def load() -> Awaitable[tuple[Prepared, list[Change]] | None]:
         return run_sync_in_thread(context.store, lambda: _changed(context, row, source, upgrade))
 
     return await context.definitions.connecting(load)
 
 
-def _changed(context: Context, row: RunRow, source: Source | None, upgrade: bool) -> tuple[Loaded, list[Change]] | None:
+def _changed(
+    context: Context, row: RunRow, source: Source | None, upgrade: bool
+) -> tuple[Prepared, list[Change]] | None:
     loaded = current_definition(context, row) if source is None else replacement(context, row, source)
     if loaded.fingerprint == row.fingerprint:
         return None
-    created = flow_changes(pinned_definition(context, row).flow, loaded.flow)
+    created = flow_changes(context.definitions.get(row).flow, loaded.flow)
     if not upgrade:
         raise definition_changed(row.id, created, loaded)
     return loaded, created
 
 
-def definition_changed(run_id: str, changes_made: list[Change], loaded: Loaded) -> DefinitionChanged:
+def definition_changed(run_id: str, changes_made: list[Change], loaded: Prepared) -> DefinitionChanged:
     """Make the error that lists every difference, with its place in the newer file."""
     problems = [_upgrade_error(item, loaded) for item in changes_made]
     return DefinitionChanged(run_id, problems)
 
 
-def _upgrade_error(change: Change, loaded: Loaded) -> Problem:
+def _upgrade_error(change: Change, loaded: Prepared) -> Problem:
     file: Any = loaded.file
     place = file.locate(change.source) if file is not None and change.source and change.kind != "removed" else None
     message = {"added": "is new", "removed": "is gone"}.get(change.kind, f"changed in {', '.join(change.fields)}")
@@ -85,7 +88,7 @@ class Upgrade:
 
     # It can be undone until the new definition calls a tool.
 
-    def __init__(self, log: Log, loaded: Loaded, changes_made: list[Change]) -> None:
+    def __init__(self, log: Log, loaded: Prepared, changes_made: list[Change]) -> None:
         self._run, self._loaded = log.run, loaded
         self._before = dict(log.past)
         self._dropped: list[Entry] = []
@@ -146,7 +149,7 @@ class Upgrade:
 
 
 @asynccontextmanager
-async def upgrading(store: Store, log: Log, to: tuple[Loaded, list[Change]] | None) -> AsyncIterator[None]:
+async def upgrading(store: Store, log: Log, to: tuple[Prepared, list[Change]] | None) -> AsyncIterator[None]:
     """Pin an opened run to another definition while the body continues it."""
 
     # When the body finds that the record does not fit, the run gets its old definition back. The body releases the log.
@@ -169,30 +172,26 @@ async def upgrading(store: Store, log: Log, to: tuple[Loaded, list[Change]] | No
         raise
 
 
-async def resume(
-    jobs: Jobs,
-    row: RunRow,
-    source: Source | None,
-    upgrade: bool,
-    executor: Executor | None,
-    on_event: Callable[[Event], None] | None,
-    park: bool,
-) -> dict[str, Json]:
+def upgraded(start: Start, to: tuple[Prepared, list[Change]] | None) -> Start:
+    """Return the start of a run that continues with a changed definition, or with its own."""
+    return start if to is None else replace(start, definition=to[0])
+
+
+async def resume(jobs: Jobs, row: RunRow, source: Source | None, upgrade: bool, start: Start) -> dict[str, Json]:
     """Resume a run with a changed definition; `App.resume` describes the arguments."""
     context = jobs.context
     to = await find_upgrade(context, row, source, upgrade)
-    job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
-    job.park = park
+    job = await jobs.for_existing(row, upgraded(start, to))
     log = await context.store.reopen(row.id)
     async with upgrading(context.store, log, to):
         return await jobs.continue_run(job, log)
 
 
 def with_differences(
-    context: Context, error: DefinitionChanged, run_id: str | None, loaded: Loaded
+    context: Context, error: DefinitionChanged, run_id: str | None, loaded: Prepared
 ) -> DefinitionChanged:
     """Return the error with the differences between the recorded definition of the run and the new one."""
     if error.run_id != run_id:
         return error  # the changed definition is that of a flow which the run calls as a tool
     row = require_run(context.store, run_id)
-    return definition_changed(run_id, flow_changes(pinned_definition(context, row).flow, loaded.flow), loaded)
+    return definition_changed(run_id, flow_changes(context.definitions.get(row).flow, loaded.flow), loaded)

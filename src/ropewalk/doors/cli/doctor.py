@@ -399,7 +399,7 @@ def _check_pins(app: App) -> Iterator[Finding]:
     yield Finding("pins", "ok", f"{count} approved in {pins.path}, {len(toolbox.refused)} refused")
     for server in pins.servers:
         if server in known and toolbox.is_listed(server):
-            for difference in pins.differences(server, toolbox.mcp.tools(server)):
+            for difference in pins.differences(server, toolbox.definitions(server)):
                 if difference.kind == "gone":
                     advice = f"to remove it: ropewalk tools pin {difference.id} --approve"
                     yield Finding(f"tool {difference.id}", "note", f"approved, and {difference.message}; {advice}")

@@ -43,7 +43,8 @@ from .undo import UndoNames
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Source
+    from ...app.prepared import Source
+    from ...app.start import OnEvent
     from ...journal.protocol import RunRow
     from ...notations.records import Outcome
 
@@ -137,18 +138,17 @@ def run(
     if request is not None and (wait is False or queue is not None or priority != 100):
         raise InvalidInput([Problem(path="--request", message=_REQUEST_CONFLICT)])
 
-    async def submit(app: App, definition: Source, on_event: Callable[[Event], None] | None) -> str:
-        return await app.submit(
-            definition, input_value, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency,
-            queue=queue, priority=priority, undo=undo,
-        )  # fmt: skip
+    options: dict[str, Any] = {"run_id": id, "variables": variables or None, "concurrency": concurrency, "undo": undo}
 
-    async def start(definition: Source, app: App, on_event: Callable[[Event], None]) -> Any:
+    async def submit(app: App, definition: Source, on_event: OnEvent) -> str:
+        return await app.submit(definition, input_value, **options, on_event=on_event, queue=queue, priority=priority)
+
+    async def start(definition: Source, app: App, on_event: OnEvent) -> Any:
         if queue is not None or priority != 100:
             return await app.wait(await submit(app, definition, on_event), on_event=on_event, park=not wait)
         return await app.run(
-            definition, input_value, run_id=id, variables=variables or None, on_event=on_event, request=request,
-            concurrency=concurrency, state=initial_state, keep_state=keep_state, park=not wait, undo=undo,
+            definition, input_value, **options, on_event=on_event, request=request, state=initial_state,
+            keep_state=keep_state, park=not wait,
         )  # fmt: skip
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
@@ -171,9 +171,8 @@ async def _load_with_warnings(app: App, source: Path, variables: Collection[str]
     # Problems and unknown tools are left to the run, which reports them again. `variables` are those of the command
     # line: a warning that one of them has no value is not printed.
     try:
-        loaded = await app.definitions.load_and_connect(app.load_async(source), app.connect_for)
+        loaded = await app.definitions.find_async(source, connect=True)
         checked = app.definitions.check(loaded, unknown_tools="certain")
-        app.jobs.remember_checked(loaded, checked)
     except RopewalkError:
         return source  # the run raises this error again
     if checked.problems:
@@ -338,7 +337,7 @@ def _already_ended_note(app: App, run_id: str | None, options: str) -> str | Non
 
 def _node_places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
     """Return where each node is defined: in `source`, or in the file that the run was started from if unchanged."""
-    from ...app.definitions import places  # only a run with errors needs it
+    from ...app.node_places import places  # only a run with errors needs it
     from ...app.runs.upgrade import current_definition
 
     row = app.runs.row(run_id)

@@ -36,7 +36,6 @@ from .store import instant
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...tools.mcp.listing import Definition
     from ...tools.pins import Difference, Pins
 
 _QUIET: Final = 2.0  # seconds before a command says what it waits for
@@ -188,17 +187,14 @@ def pin(
         server, tool = [*(what or "").split(":", 1), ""][:2]
         servers, unreachable = await _reached(app, server)
         result = [
-            d
-            for name in servers
-            for d in pins.differences(name, _listed_definitions(app, name))
-            if tool in ("", d.tool)
+            d for name in servers for d in pins.differences(name, toolbox.definitions(name)) if tool in ("", d.tool)
         ]
-        if tool and not result and tool not in (item.name for item in _listed_definitions(app, server)):
-            near = did_you_mean(tool, [item.name for item in _listed_definitions(app, server)])
+        if tool and not result and tool not in (item.name for item in toolbox.definitions(server)):
+            near = did_you_mean(tool, [item.name for item in toolbox.definitions(server)])
             raise NotFound("tool", f"{server}:{tool}", suggestion=near and f"{server}:{near}")
         if approve:
             for name in servers:
-                pins.approve(name, _listed_definitions(app, name), tool or None)
+                pins.approve(name, toolbox.definitions(name), tool or None)
             pins.write()
         rows = [{"tool": d.id, "kind": d.kind, "message": d.approval_message if approve else d.message} for d in result]
         return Answer(
@@ -228,14 +224,6 @@ async def _reached(app: App, server: str) -> tuple[list[str], dict[str, str]]:
             "; ".join([*unreachable.values(), "the tools of a server that cannot be reached were not approved"])
         )
     return [name for name in requested if name not in unreachable], unreachable
-
-
-def _listed_definitions(app: App, server: str) -> list[Definition]:
-    """Return the current definitions of a server, or of the document of a provider."""
-    servers = app.toolbox.mcp
-    if servers is not None and server in servers.names:
-        return list(servers.tools(server))
-    return app.toolbox.provider.definitions(server)
 
 
 def _text(differences: list[Difference], unreachable: dict[str, str], approve: bool, pins: Pins) -> str:

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
-from ...app.plan_readers import with_origin
 from ...check import SECRET, check
 from ...errors import InvalidFlow, NotFound, Problem
+from ...notations.plan.readers import with_origin
 from ...source.document import with_places
 from ...source.load import load
 from ...source.locations import Limits
@@ -27,7 +27,7 @@ from .flow_files import FILE_KIND, FlowFiles
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Loaded
+    from ...app.prepared import Prepared
 
 Status = Literal["running", "waiting", "completed", "partial", "failed", "stopped", "timeout", "parked"]
 
@@ -389,7 +389,7 @@ Document = dict[str, Any] | str
 
 def loaded_of(
     app: App, files: FlowFiles, named: Definition | None, document: Document | None
-) -> tuple[Loaded, str | None]:
+) -> tuple[Prepared, str | None]:
     """Load the definition that a request names or contains."""
     if (named is None) == (document is None):
         raise InvalidFlow([Problem(path="", message="give either definition {kind, id} or document")])
@@ -397,9 +397,14 @@ def loaded_of(
         loaded = files.loaded(named.id)
         return loaded, loaded.root or named.id
     if named is not None:
-        if named.id in files and app.store.get_definition(named.kind, named.id) is None:
-            raise NotFound("definition", f"{named.kind} {named.id}", why=f"it is a file; name it with kind {FILE_KIND}")
-        return app.definitions.load_stored(stored(app, named.kind, named.id)), named.id
+        try:
+            definition = stored(app, named.kind, named.id)
+        except NotFound:
+            if named.id not in files:
+                raise
+            why = f"it is a file; name it with kind {FILE_KIND}"
+            raise NotFound("definition", f"{named.kind} {named.id}", why=why) from None
+        return app.definitions.get(definition), named.id
     assert document is not None
     return read(app, document), None
 
@@ -418,7 +423,7 @@ def stored(app: App, kind: str, id: str) -> Any:
     return result
 
 
-def read(app: App, document: Document) -> Loaded:
+def read(app: App, document: Document) -> Prepared:
     """Compile a document of a request."""
     if isinstance(document, str):
         maximum = app.limits
@@ -426,13 +431,13 @@ def read(app: App, document: Document) -> Loaded:
         # With a form it is always a text: what looks like a path is never opened.
         text = load(document, form="yaml", name="document", limits=limits)
         try:
-            loaded = app.loaded(with_origin(text.data), text)
+            loaded = app.definitions.get(with_origin(text.data), text)
         except InvalidFlow as error:
             wrong = InvalidFlow(with_places(error.problems, text), error.flow)
             wrong.file, wrong.unlisted = text, error.unlisted
             raise wrong from None
     else:
-        loaded = app.loaded(with_origin(document))
+        loaded = app.definitions.get(with_origin(document))
     own = internal_tool(loaded)
     if own is not None:
         message = f"{own} is a part of agents and cannot be called alone; send an agent instead"
@@ -446,7 +451,7 @@ def read(app: App, document: Document) -> Loaded:
     return loaded
 
 
-def _check_secrets(app: App, loaded: Loaded) -> None:
+def _check_secrets(app: App, loaded: Prepared) -> None:
     """Raise InvalidFlow for a document that reads secrets which are not allowed over HTTP."""
     if "secret" not in loaded.flow.body.roots:
         return

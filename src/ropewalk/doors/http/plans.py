@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from ...app.plan_operations import call_operation
+from ...app.start import Start
 from ...values import check_json
 from . import models
 from .errors import Answer, Route, Served
@@ -71,7 +72,7 @@ async def check(body: CheckPlan, app: Served) -> Answer:
 @router.post("/run", summary="Run a program", response_model=models.PlanAnswer)
 async def run(body: RunPlan, app: Served) -> Answer:
     """Check and run a program. The answer comes when it ends, or waits for an approval or an event."""
-    return await _answer(app, "run_plan", body, run_id=body.runId)
+    return await _answer(app, "run_plan", body, start=Start(run_id=body.runId))
 
 
 @router.post("/resume", summary="Resume a program", response_model=models.PlanAnswer)

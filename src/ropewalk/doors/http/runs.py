@@ -10,7 +10,6 @@ import contextlib
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -26,6 +25,7 @@ from ...app.presenters import run_line
 from ...app.run_budget import read_budget
 from ...app.runs.liveness import RESUMABLE
 from ...app.runs.undone import undo_statuses
+from ...app.start import Start
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
 from ...errors import InvalidValue, NotFound, RunBusy, RunExists
@@ -117,10 +117,11 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         identity = {"input": check_input(loaded.flow, body.input), "context": {"variables": variables}}
         check_same_run(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **identity))
         return Answer(await _existing_run(app, live, row, body.wait), 200)
-    run = partial(app.execute, loaded, definition_id=id, run_id=run_id, input=body.input, variables=variables)
-    return await start_run(
-        live, run_id, body.wait, lambda take: run(undo=body.undo, budget=budget, on_event=take), new=True
-    )
+    new = Start(
+        definition=loaded, definition_id=id, run_id=run_id, input=body.input, variables=variables, undo=body.undo,
+        budget=budget,
+    )  # fmt: skip
+    return await start_run(live, run_id, body.wait, lambda take: app.jobs.run(new.watched(take)), new=True)
 
 
 async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> dict[str, Json]:
@@ -220,7 +221,7 @@ def _message(row: RunRow) -> str | None:
 def graph(run_id: RunId, app: Served) -> Answer:
     """Return the graph of the definition that the run was started with."""
     row = require_run(app, run_id)
-    return Answer(graph_data(app.definitions.compile_document({**(row.document or {}), "kind": row.kind}).flow))
+    return Answer(graph_data(app.definitions.get({**(row.document or {}), "kind": row.kind}).flow))
 
 
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)

@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from ...app.directories import seeded
+from ...app.flow_list import FlowFile, FlowList
 from ...app.lookup import STORED
 from ...app.preflight import tools_of
-from ...config.project import PROJECT_FLOWS, change_stamp, flow_files
+from ...app.start import Start
 from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of, tool_name, value_of_run
@@ -41,7 +41,7 @@ from .waits import ELICIT, answer_waits, for_older_client, open_waits, questions
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Loaded
+    from ...app.prepared import Prepared
     from ...engine.engine import Job
 
 RESUME: Final = "resume_run"
@@ -57,8 +57,8 @@ _ENDS: Final = {
     "node.skipped": "skipped",
 }
 
-Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], Awaitable[Any]]
-"""Runs a flow: arguments, run id, watcher of events."""
+Execute: TypeAlias = Callable[[Start], Awaitable[Any]]
+"""Runs a flow with an input, a run id and a watcher of events."""
 
 
 class Steps:
@@ -118,7 +118,7 @@ async def executed(
     own = run_id or new_run_id()
     progress = Progress(asked.on_progress)
     steps = Steps(progress, counted=counted)
-    task = asyncio.ensure_future(execute(args, own, steps.take))
+    task = asyncio.ensure_future(execute(Start(input=args, run_id=own, on_event=steps.take, park=True)))
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
@@ -157,13 +157,12 @@ class Flows:
         prompts: Iterable[str] = (),
         plans: bool = False,
     ) -> None:
-        self._app, self._home, self._stored = app, home, stored
+        self._app, self._stored = app, stored
         self._task_only, self._prompts, self._has_plans = frozenset(task_only), frozenset(prompts), plans
-        named = tuple(places)
-        self._places = named or PROJECT_FLOWS
+        self._list = FlowList(home, tuple(places))
         # Nobody named the files that a default pattern matches: they may be documents of other programs.
-        self._broken_level = logging.WARNING if named else logging.INFO
-        self._known: dict[Path, tuple[Any, Loaded | None]] = {}
+        self._broken_level = logging.WARNING if self._list.is_named else logging.INFO
+        self._known: dict[Path, tuple[Any, ExposedTool | None]] = {}
         self._told: set[tuple[str, Path]] = set()
         self._unlisted: dict[str, tuple[str, ...]] = {}  # by the name of a plan: tools that it needs to be compiled
         self.broken: dict[str, str] = {}
@@ -171,9 +170,9 @@ class Flows:
 
     def version(self) -> Any:
         """Return a value that changes whenever a flow is added, removed or changed."""
-        files = tuple((str(file), change_stamp(file)) for file in self._files())
+        self._list.look()
         stored = tuple((d.kind, d.id, d.fingerprint) for d in self._definitions())
-        return files, stored, self._app.toolbox.version, len(TRANSFORMS)
+        return self._list.revision, stored, self._surroundings()
 
     def offered(self) -> Iterator[ExposedTool]:
         """Return one tool per flow."""
@@ -183,13 +182,11 @@ class Flows:
         called = map(flow_tool_of, self._app.toolbox.list())
         waits = any(self._may_wait(tool.flow) for tool in called if tool is not None)
         own: dict[str, tuple[Path, set[str]]] = {}
-        for file in self._files():
-            loaded = self._loaded(file)
-            if loaded is not None:
-                own.setdefault(tool_name(loaded.name), (file, set()))[1].add(loaded.fingerprint)
-                waits = waits or self._may_wait(loaded.flow)
-                tool = self._offer(f"file:{file}", loaded, self._of_file(loaded), self._task_of_file(loaded))
-                yield replace(tool, own=True, is_current=self._unchanged(file))
+        for path, tool in self._of_files():
+            definition = cast("Prepared", tool.definition)
+            own.setdefault(tool.wanted, (path, set()))[1].add(definition.fingerprint)
+            waits = waits or self._may_wait(definition.flow)
+            yield tool
         for definition in self._definitions():
             loaded = self._of_the_store(definition)
             if loaded is None:
@@ -220,7 +217,7 @@ class Flows:
 
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
-        flows = [loaded.flow for file in self._files() if (loaded := self._loaded(file)) is not None]
+        flows = [tool.definition.flow for _, tool in self._of_files() if tool.definition is not None]
         await asyncio.gather(
             self._app.toolbox.connect_for(chain(*self._unlisted.values())), *map(self._app.connect_for, flows)
         )
@@ -232,44 +229,50 @@ class Flows:
 
     # --- which there are
 
-    def _files(self) -> list[Path]:
-        return flow_files(self._home, self._places, self._app.definitions.is_test)
+    def _of_files(self) -> Iterator[tuple[Path, ExposedTool]]:
+        """Yield each valid flow in a file; one that has not changed is not loaded again."""
+        known, self._known = self._known, {}
+        for file in self._list.look().values():
+            now = file, self._surroundings()
+            offer = known.get(file.path)
+            if offer is None or offer[0] != now:
+                offer = now, self._offer_file(*now)
+            self._known[file.path] = offer
+            if offer[1] is not None:
+                yield file.path, offer[1]
 
     def _definitions(self) -> list[Any]:
         if not self._stored:
             return []
         return [definition for kind in STORED for definition in self._app.store.list_definitions(kind)]
 
-    def _loaded(self, file: Path) -> Loaded | None:
-        now = self._stamp(file)
-        known = self._known.get(file)
-        if known is not None and known[0] == now:
-            return known[1]
+    def _offer_file(self, file: FlowFile, surroundings: tuple[int, int]) -> ExposedTool | None:
+        path = file.path
 
-        def load() -> Loaded:
-            result = self._app.load(file)
+        def load() -> Prepared:
+            result = self._app.load(path)
             self._app.ensure(result)
             return result
 
-        loaded = self._sound(str(file), load)
-        self._known[file] = (now, loaded)
-        return loaded
+        def is_current() -> bool:
+            return self._surroundings() == surroundings and file.is_unchanged()
 
-    def _stamp(self, file: Path) -> Any:
-        """Return a value that differs after a change of a file, or of what it is checked against."""
-        return change_stamp(file), self._app.toolbox.version, len(TRANSFORMS)
+        loaded = self._sound(str(path), load)
+        if loaded is None:
+            return None
+        tool = self._offer(f"file:{path}", loaded, self._of_file(loaded), self._task_of_file(loaded))
+        return replace(tool, own=True, is_current=is_current)
 
-    def _unchanged(self, file: Path) -> Callable[[], bool]:
-        """Return a function that says whether a file is as it was loaded."""
-        now = self._known[file][0]
-        return lambda: bool(now[0]) and self._stamp(file) == now
+    def _surroundings(self) -> tuple[int, int]:
+        """Return a value that differs after a change of what files are checked against."""
+        return self._app.toolbox.version, len(TRANSFORMS)
 
-    def _of_the_store(self, definition: Any) -> Loaded | None:
+    def _of_the_store(self, definition: Any) -> Prepared | None:
         """It was sound when it was stored; a transform that it uses may be registered later here, or elsewhere only."""
         name = f"{definition.kind} {definition.id!r} of the store"
-        return self._sound(name, lambda: self._app.definitions.load_stored(definition))
+        return self._sound(name, lambda: self._app.definitions.get(definition))
 
-    def _sound(self, name: str, load: Callable[[], Loaded]) -> Loaded | None:
+    def _sound(self, name: str, load: Callable[[], Prepared]) -> Prepared | None:
         """Return what `load` returns, or None if it is wrong; `broken` then says why."""
         before = self.broken.pop(name, None)
         try:
@@ -286,30 +289,25 @@ class Flows:
 
     # --- how they are called
 
-    def _of_file(self, loaded: Loaded) -> Execute:
-        async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            return await self._app.run(loaded, args, run_id=run_id, on_event=on_event, park=True)
+    def _of_file(self, loaded: Prepared) -> Execute:
+        async def execute(start: Start) -> Any:
+            return await self._app.run(loaded, start.input, run_id=start.run_id, on_event=start.on_event, park=True)
 
-        return start
+        return execute
 
     def _of_store(self, definition: Any) -> Execute:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
 
-        async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, on_event)
-            job.park = True
+        async def execute(start: Start) -> Any:
+            job = await service.job(definition.id, {"input": start.input, "executionId": start.run_id}, start)
             return await service.execution_result(job, await self._app.engine.run(job))
 
-        return start
+        return execute
 
-    def _task_of_file(self, loaded: Loaded) -> PrepareTask:
+    def _task_of_file(self, loaded: Prepared) -> PrepareTask:
         async def prepare(args: dict[str, Json], run_id: str) -> Job:
-            variables = None
-            if loaded.compiled.local:
-                variables = await seeded(self._app.store, loaded, {}, False, run_id)
-            return await self._app.jobs.new(
-                loaded, definition_id=loaded.definition_id, run_id=run_id, input=args, variables=variables
-            )
+            job = self._app.jobs.make(loaded, definition_id=loaded.definition_id, run_id=run_id, input=args)
+            return await job
 
         return prepare
 
@@ -317,7 +315,7 @@ class Flows:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
 
         async def prepare(args: dict[str, Json], run_id: str) -> Job:
-            job: Job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, None)
+            job: Job = await service.job(definition.id, {"input": args, "executionId": run_id})
             return job
 
         return prepare
@@ -326,15 +324,14 @@ class Flows:
         """Return a function that resumes the run if it waits, and else starts it."""
         app = self._app
 
-        async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
+        async def execute(begin: Start) -> Any:
+            run_id = str(begin.run_id)
             known = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
-            if known is not None and known.status == "waiting":
-                return await app.resume(run_id, on_event=on_event, park=True)
-            return await start(args, run_id, on_event)
+            return await (self._resume if known is not None and known.status == "waiting" else start)(begin)
 
         return execute
 
-    def _offer(self, id: str, loaded: Loaded, start: Execute, prepare: PrepareTask) -> ExposedTool:
+    def _offer(self, id: str, loaded: Prepared, start: Execute, prepare: PrepareTask) -> ExposedTool:
         tool = self._app.as_tool(loaded)
         # How often the nodes of a block run, nobody knows before.
         counted = not any(bodies(node) for node in loaded.flow.body.nodes)
@@ -408,10 +405,10 @@ class Flows:
         about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed, "facts": facts}
         return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}. {how}", about)
 
-    async def _resume(self, args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-        return await self._app.resume(run_id, on_event=on_event, park=True)
+    async def _resume(self, start: Start) -> Any:
+        return await self._app.resume(str(start.run_id), on_event=start.on_event, park=True)
 
-    async def _answered(self, run_id: str, loaded: Loaded, args: dict[str, Json], asked: CallContext) -> str:
+    async def _answered(self, run_id: str, loaded: Prepared, args: dict[str, Json], asked: CallContext) -> str:
         """Give the answers in a request to the run that its state names, and return the id of the run."""
 
         # The state comes from the client: it can name only a run of the same flow with the same arguments.

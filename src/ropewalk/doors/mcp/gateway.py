@@ -34,7 +34,7 @@ from .tool_source import Call, CallContext, ExposedTool
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...tools.mcp.listing import Definition
+    from ...tools.definition import Definition
 
 log = logging.getLogger("ropewalk.mcp.server")
 

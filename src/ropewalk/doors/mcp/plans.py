@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...app.plan_operations import OPERATIONS, Operation, call_operation
 from ...app.saved_plans import register_saved_plans
+from ...app.start import Start
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of
-from ...events import Event
 from ...tools.bound_call import Progress
 from ...tools.reserved import PLANS
 from ...tools.tool import Tool
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from ...app.app import App
 
 _OUTPUT: Final[dict[str, Json]] = {"type": "object"}
-OnEvent: TypeAlias = Callable[[Event], None] | None
-Answer: TypeAlias = Callable[[dict[str, Json], str, OnEvent], Awaitable[dict[str, Json]]]
-"""Answers a call: arguments, the id of the run that it may start, watcher of events."""
+Answer: TypeAlias = Callable[[Start], Awaitable[dict[str, Json]]]
+"""Answers a call with arguments, the id of the run that it may start, and a watcher of events."""
 
 
 class PlanOperations:
@@ -59,8 +59,8 @@ class PlanOperations:
     def _offer(self, operation: Operation) -> ExposedTool:
         plans = self._app.plans.for_models()
 
-        async def answer(args: dict[str, Json], run_id: str, on_event: OnEvent) -> dict[str, Json]:
-            return await call_operation(plans, operation.name, args, by="mcp", run_id=run_id, on_event=on_event)
+        async def answer(start: Start) -> dict[str, Json]:
+            return await call_operation(plans, operation.name, start.input, by="mcp", start=start)
 
         return ExposedTool(
             id=f"plans/{operation.name}",
@@ -78,9 +78,9 @@ class PlanOperations:
         assert flow is not None
         document: Any = {**flow.source.document, "kind": flow.kind}
 
-        async def answer(args: dict[str, Json], run_id: str, on_event: OnEvent) -> dict[str, Json]:
-            loaded = self._app.definitions.compile_document(document)
-            return await self._app.plans.start(loaded, args, run_id, {}, on_event)
+        async def answer(start: Start) -> dict[str, Json]:
+            loaded = self._app.definitions.get(document)
+            return await self._app.plans.start(replace(start, definition=loaded), {})
 
         return ExposedTool(
             id=f"plans/saved/{tool.name}",
@@ -101,7 +101,8 @@ def _watched(name: str, answer: Answer) -> Call:
         progress = Progress(context.on_progress)
         steps = Steps(progress, counted=False)
         run_id = new_run_id() if context.key is None else f"mcp-{digest([name, context.key])}"
-        result = await answer(args, run_id, steps.take if context.on_progress is not None else None)
+        on_event = steps.take if context.on_progress is not None else None
+        result = await answer(Start(input=args, run_id=run_id, on_event=on_event))
         steps.flush()
         await progress.flush()
         return given(result, _OUTPUT)

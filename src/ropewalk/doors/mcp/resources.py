@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from ...app.pinned_definition import outermost
+from ...app.recorded_run import outermost
 from ...app.runs.steps import steps
 from ...content import about_of, to_mcp
 from ...fast_dataclass import dataclass
@@ -27,7 +27,7 @@ from .prompts import MAX_COMPLETIONS
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Loaded
+    from ...app.prepared import Prepared
     from .tool_source import ExposedTool
 
 SCHEME: Final = "ropewalk://"
@@ -250,11 +250,11 @@ class ProjectResources:
             return None
         return row if (outermost(self._app.store, row).context or {}).get("project") == self._app.project else None
 
-    def _definitions(self) -> dict[str, Loaded]:
+    def _definitions(self) -> dict[str, Prepared]:
         return {name: item.definition for name, item in self._tools().items() if item.definition is not None}
 
 
-def _fingerprints(definitions: Mapping[str, Loaded]) -> list[str]:
+def _fingerprints(definitions: Mapping[str, Prepared]) -> list[str]:
     return [f"{name} {loaded.fingerprint}" for name, loaded in definitions.items()]
 
 
@@ -262,7 +262,7 @@ def _uri(kind: str, name: str) -> str:
     return f"{SCHEME}{kind}/{quote(name, safe='')}"
 
 
-def _described(loaded: Loaded) -> dict[str, Json]:
+def _described(loaded: Prepared) -> dict[str, Json]:
     return {
         "kind": loaded.kind,
         "name": loaded.name,

@@ -12,7 +12,7 @@ from ...values import Json
 from .client_channel import ClientChannel
 
 if TYPE_CHECKING:
-    from ...app.loaded import Loaded
+    from ...app.prepared import Prepared
     from ...engine.engine import Job
 
 
@@ -69,7 +69,7 @@ class ExposedTool:
     # It is also a prompt.
     prompt: bool = False
     # The flow that it runs; None if it is not a flow.
-    definition: Loaded | None = None
+    definition: Prepared | None = None
     # Returns True if the tool is certainly as its source offers it now. It must be quick.
     is_current: Callable[[], bool] = lambda: False
 

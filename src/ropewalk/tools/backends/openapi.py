@@ -27,7 +27,7 @@ from ...config.network import AddressPolicy
 from ...errors import ConfigError, InvalidFlow, InvalidTool, InvalidValue, NotFound, Problem
 from ...fast_dataclass import dataclass
 from ...values import Json, did_you_mean, parse_json
-from ..mcp.listing import Definition
+from ..definition import Definition
 from ..tool import StreamEvent, Tool, ToolBackend
 from .http import Http, InvalidRequest, Request, check_base_url, is_header_name
 from .provider import open_events

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ...config.network import AddressPolicy
 from ...errors import ConfigError, InvalidTool
 from ...source.document import render_problem
 from ...values import Json, did_you_mean
-from ..mcp.listing import Definition
+from ..definition import Definition
 from ..signature import is_async
+from ..source import Shelf, Source, prefix_of
 from ..tool import Tool, ToolBackend
 from .http import Http, Request, check_base_url, check_headers, check_url, policy_for
 from .local import maybe_await, threads
@@ -31,24 +31,24 @@ _FETCH_TIMEOUT: Final = 30.0
 _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
-class Providers:
+class Providers(Source):
     """The providers by id."""
 
-    # `skipped`: The operations of documents that are not tools, each with the reason.
-
-    def __init__(self, policy: AddressPolicy | None = None) -> None:
-        self._policy = AddressPolicy() if policy is None else policy
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
         self._providers: dict[str, Any] = {}
         self._unfetched: dict[str, Callable[[], Awaitable[list[Tool]]]] = {}
-        self.skipped: dict[str, str] = {}
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> Collection[str]:  # type: ignore[override]
         """The ids of all providers."""
-        return [*self._providers, *(name for name in self._unfetched if name not in self._providers)]
+        return self._providers
 
-    def add(self, name: str, config: Any) -> list[Tool]:
-        """Add a provider."""
+    def add(self, name: str, config: Any) -> None:
+        """Add a provider, and register its tools unless its document must be fetched."""
+        self._register(name, self._open(name, config))
+
+    def _open(self, name: str, config: Any) -> list[Tool]:
         place = f"provider {name!r}"
         if name in self._providers:
             raise ConfigError(f"{place} exists already; choose another name")
@@ -93,41 +93,49 @@ class Providers:
         self._providers[name] = HttpProvider(url, headers, place=place)
         return tools
 
-    @property
-    def listed(self) -> list[str]:
-        """The providers with a document that has been read."""
-        return [name for name, provider in self._providers.items() if isinstance(provider, OpenApiProvider)]
+    def is_listed(self, name: str) -> bool:
+        """Return True for a provider with a document that has been read."""
+        return isinstance(self._providers.get(name), OpenApiProvider)
 
     @property
     def documented(self) -> list[str]:
         """The providers with an OpenAPI document, fetched or not."""
-        return [
-            name
-            for name, provider in self._providers.items()
-            if name in self._unfetched or isinstance(provider, OpenApiProvider)
-        ]
+        return [name for name in self._providers if name in self._unfetched or self.is_listed(name)]
 
     def definitions(self, name: str) -> list[Definition]:
-        """Return the definitions in the document of a provider, for pins; empty without a document."""
+        """Return the definitions in the document of a provider; empty without a document."""
         provider = self._providers.get(name)
         return provider.definitions() if isinstance(provider, OpenApiProvider) else []
 
-    async def fetch(self) -> dict[str, list[Tool] | str]:
-        """Fetch remote documents."""
-
-        # Return the tools by provider, or the reason for the failure.
-        names = list(self._unfetched)
+    async def connect(self, tool_ids: Collection[str] | None = None) -> None:
+        """Fetch the remote documents of these tools, or all, and register their tools."""
+        asked = None if tool_ids is None else set(map(prefix_of, tool_ids))
+        names = [name for name in self._unfetched if asked is None or name in asked]
         results = await asyncio.gather(*(self._unfetched[name]() for name in names), return_exceptions=True)
-        answers: dict[str, list[Tool] | str] = {}
+        failures = self._shelf.failures
         for name, answer in zip(names, results, strict=True):
             if isinstance(answer, ConfigError):
-                answers[name] = "\n".join(map(render_problem, answer.problems))
+                failures[name] = "\n".join(map(render_problem, answer.problems))
             elif isinstance(answer, BaseException):
-                answers[name] = str(answer) or type(answer).__name__
+                failures[name] = str(answer) or type(answer).__name__
             else:
-                answers[name] = answer
-                del self._unfetched[name]
-        return answers
+                self._unfetched.pop(name, None)
+                failures.pop(name, None)
+                self._register(name, answer)
+
+    def executor(self, backend: ToolBackend) -> Providers:
+        """Return the providers themselves."""
+        return self
+
+    def _register(self, name: str, tools: Iterable[Tool]) -> None:
+        """Register a provider's tools, except those whose definition differs from the approved one."""
+        shelf = self._shelf
+        refused = {} if shelf.pins is None else shelf.pins.refused(name, self.definitions(name))
+        for tool in tools:
+            if tool.name in refused:
+                shelf.failures[tool.id] = shelf.refused[tool.id] = refused[tool.name]
+            else:
+                shelf.register(tool)
 
     async def _fetch_document(
         self, address: str, headers: dict[str, str], place: str, read_document: Any
@@ -164,9 +172,9 @@ class Providers:
                 server, fetched_from = (f"{o[0]}://{o[1]}" for o in (_origin(api.base), _origin(address)))
                 problem = f"the document names the server {server}, but headers are only sent to {fetched_from}"
                 raise ConfigError(f"{place}: openapi: {problem}; set url to the server that should get them")
-            policy = policy_for(self._policy, api.base)
+            policy = policy_for(self._shelf.network, api.base)
         self._providers[name] = OpenApiProvider(api, headers, place=place, policy=policy)
-        self.skipped.update({f"{name}:{operation}": reason for operation, reason in api.skipped.items()})
+        self._shelf.failures.update({f"{name}:{operation}": reason for operation, reason in api.skipped.items()})
         return list(api.tools)
 
     async def call_tool(

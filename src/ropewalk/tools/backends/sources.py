@@ -5,7 +5,7 @@ A source has tools and calls them. Its kind (`kinds.py`) opens it and decides wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from ...schema import compile_schema
 from ...values import Json, check_json
 from ..annotations import counted_annotations
 from ..signature import is_async
+from ..source import Shelf, Source, prefix_of
 from ..tool import Tool, ToolBackend
 from .kinds import BackendKind, backend_kind
 from .local import maybe_await
@@ -53,24 +54,25 @@ class _OpenSource:
     source: Any
 
 
-class Sources:
+class Sources(Source):
     """The opened sources of one toolbox, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
         self._open: dict[str, _OpenSource] = {}
         self._unlisted: set[str] = set()
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> Collection[str]:  # type: ignore[override]
         """The names of all sources, whether they have listed their tools or not."""
-        return list(self._open)
+        return self._open
 
-    def has_listed(self, name: str) -> bool:
+    def is_listed(self, name: str) -> bool:
         """Return True if the source has said which tools it has."""
         return name in self._open and name not in self._unlisted
 
-    def add(self, kind_name: str, name: str, settings: Mapping[str, Json]) -> list[Tool]:
-        """Open a source and return its tools; none yet if they must be fetched."""
+    def add(self, kind_name: str, name: str, settings: Mapping[str, Json]) -> None:
+        """Open a source and register its tools, unless they must be fetched."""
         kind = backend_kind(kind_name)
         if kind.open is None:
             raise ConfigError(f"a {kind.name} backend is configured in [{kind.section}], not in [backends.{name}]")
@@ -94,32 +96,35 @@ class Sources:
         self._open[name] = _OpenSource(kind, source)
         if is_async(source.tools):
             self._unlisted.add(name)
-            return []
-        return self._check_tools(name, source.tools())
+            return
+        try:
+            tools = self._check_tools(name, source.tools())
+        except InvalidTool:
+            del self._open[name]
+            raise
+        self._register(tools)
 
-    async def fetch(self) -> dict[str, list[Tool] | str]:
+    async def connect(self, tool_ids: Collection[str] | None = None) -> None:
         """List the tools of sources that have not listed them."""
-
-        # Return them by source, or the reason for the failure.
-        answers: dict[str, list[Tool] | str] = {}
-        for name in sorted(self._unlisted):
+        asked = self._open if tool_ids is None else set(map(prefix_of, tool_ids))
+        for name in sorted(self._unlisted.intersection(asked)):
             try:
-                answers[name] = self._check_tools(name, await self._open[name].source.tools())
+                tools = self._check_tools(name, await self._open[name].source.tools())
             except Exception as error:  # noqa: BLE001 - foreign code: one source never stops the others
-                answers[name] = str(error) or type(error).__name__
+                self._shelf.failures[name] = str(error) or type(error).__name__
             else:
                 self._unlisted.discard(name)
-        return answers
+                self._shelf.failures.pop(name, None)
+                self._register(tools)
 
-    def source(self, backend: ToolBackend) -> Any:
+    def executor(self, backend: ToolBackend) -> Any:
         """Return the source of a backend; None if it is not open."""
         opened = self._open.get(backend.source or "")
         return opened.source if opened is not None and opened.kind.name == backend.kind else None
 
-    def close_unused(self, name: str) -> None:
-        """Forget a source with invalid tools."""
-        self._open.pop(name, None)
-        self._unlisted.discard(name)
+    def _register(self, tools: Iterable[Tool]) -> None:
+        for tool in tools:
+            self._shelf.register(tool)
 
     async def close(self) -> None:
         """Close every source that can be closed."""

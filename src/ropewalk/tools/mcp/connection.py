@@ -28,6 +28,7 @@ from ...config.settings import WAIT
 from ...errors import ConfigError, ToolError
 from ...values import Json
 from ..child_process import Child, without_control_characters
+from ..definition import Definition
 from ..raw_result import RawResult, shortened
 from ..signature import hash_key
 from .auth_settings import resolved_auth
@@ -42,7 +43,7 @@ from .input_requests import (
     nobody_answers,
     unanswered_requests,
 )
-from .listing import Definition, Judge, Listing, list_definitions
+from .listing import Judge, Listing, list_definitions
 from .login_errors import LoginRequired
 from .negotiation import LEGACY, LegacyOnly, follow_changes, negotiate
 from .questions import ELICIT

@@ -29,11 +29,12 @@ from ...errors import ConfigError, NotFound, install_command
 from ...values import Json, did_you_mean
 from ..backends.route import normalise_mcp
 from ..child_process import without_control_characters
+from ..definition import Definition
 from ..tool import ProgressEvent, StreamEvent
 from .call_client import CLIENT, CallClient, announced_capabilities
 from .config import ServerConfig, server_config
 from .connection import Connection, copy_error
-from .listing import Definition, Judge
+from .listing import Judge
 from .local_client import LocalClient, OnElicit, OnSample
 from .login import Show, log_in, log_out
 from .login_errors import LoginRequired, Reason
@@ -88,7 +89,7 @@ class McpServers:
         self._listeners: list[Callable[[str, list[Definition]], None]] = []
         self._closed: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
-    def add(self, name: str, config: Mapping[str, Any]) -> None:
+    def add(self, name: str, config: Mapping[str, Any] | ServerConfig) -> None:
         """Configure a server, without starting anything.
 
         Args:
@@ -98,7 +99,7 @@ class McpServers:
         Raises:
             ConfigError: A setting is wrong, or the name has other settings already.
         """
-        checked = server_config(name, config)
+        checked = config if isinstance(config, ServerConfig) else server_config(name, config)
         if name not in self._links:
             self._links[name] = ServerLink(checked, self)
         elif self._links[name].config != checked:

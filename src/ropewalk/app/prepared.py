@@ -1,4 +1,4 @@
-"""`Loaded`, a definition that was read and compiled, and `Source`, the types that one can be loaded from."""
+"""`Prepared`, a definition that was read and compiled, and `Source`, the types that one can be loaded from."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ..builder.flow import Built, FlowBuilder
     from .plan_function import Plan
 
-    Source: TypeAlias = "Path | str | Mapping[str, Any] | Built | FlowBuilder | Plan[..., Any] | Loaded"
+    Source: TypeAlias = "Path | str | Mapping[str, Any] | Built | FlowBuilder | Plan[..., Any] | Prepared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Prepared:
     """A compiled definition."""
 
     # Its notation, such as `chain`.
@@ -47,6 +47,15 @@ class Loaded:
     stored_id: str | None = None
     # Converts a result to the type that a flow written in Python declares, or None.
     read_result: Callable[[Any], Any] | None = field(default=None, compare=False, repr=False)
+
+    def with_concurrency(self, concurrency: int) -> dict[str, Json]:
+        """Return the document with at most `concurrency` nodes running at once."""
+        document: dict[str, Any] = {**self.document, "kind": self.kind}
+        inside, *way = document, *self.compiled.at_once
+        for key in way[:-1]:
+            inside[key] = inside = dict(inside.get(key) or {})
+        inside[way[-1]] = concurrency
+        return document
 
     @property
     def definition_id(self) -> str | None:

@@ -1,8 +1,7 @@
-"""A run and the definition it goes by: that which it was started with, or another one that is to take its place."""
+"""The row of a run, and another definition that is to take the place of its own."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidFlow, NotFound, Problem
@@ -11,7 +10,7 @@ from ..values import did_you_mean
 
 if TYPE_CHECKING:
     from .context import Context
-    from .loaded import Loaded, Source
+    from .prepared import Prepared, Source
 
 MOST_PARTS = 100_000
 SAME: Final[Any] = object()
@@ -36,15 +35,7 @@ def outermost(store: Store, row: RunRow) -> RunRow:
     return row
 
 
-def pinned_definition(context: Context, row: RunRow) -> Loaded:
-    """Return the definition that a run was started with, or upgraded to."""
-    started_with = row.context or {}
-    document = {**row.document, "kind": row.kind}
-    loaded = context.definitions.compile_document(document, root=started_with.get("root"))
-    return replace(loaded, origin=started_with.get("file")) if loaded.file is None else loaded
-
-
-def replacement(context: Context, row: RunRow, source: Source) -> Loaded:
+def replacement(context: Context, row: RunRow, source: Source) -> Prepared:
     """Load another definition for a run and check it."""
     loaded = context.definitions.find(source)
     if loaded.kind != row.kind:

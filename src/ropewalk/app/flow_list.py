@@ -1,0 +1,109 @@
+"""The list of a project's flow files, by id. No flow is prepared for it.
+
+A look goes through every file of the project, so no call of a known flow makes one: the file of that flow is checked
+by itself, each time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from os.path import isdir
+from pathlib import Path, PurePath
+from typing import Final, NamedTuple
+
+from ..config.project import PROJECT_FLOWS, flow_files
+from ..errors import InvalidFlow, NotFound
+from ..notations.registry import is_test
+from ..values import did_you_mean
+from .file_stamp import Stamp, stamp_of
+
+MAX_AGE: Final = 1.0  # seconds for which a look suffices to name files
+
+
+class FlowFile(NamedTuple):
+    """A file of the list."""
+
+    path: Path
+    stamp: Stamp | None
+    """None if there is no such file."""
+    is_flow: bool
+    """False for a recorded test, which a pattern can match."""
+
+    def is_unchanged(self) -> bool:
+        """Return True if the file is as it was in this list."""
+        return self.stamp is not None and self.stamp.still_fits(self.path)
+
+
+class FlowList:
+    """The flow files of one project: those that match patterns, or those in its directory."""
+
+    def __init__(self, directory: Path | None, patterns: Sequence[str] = ()) -> None:
+        self._directory = None if directory is None else directory.resolve()
+        self._patterns = tuple(patterns) or PROJECT_FLOWS
+        self._exact = set() if directory is None else {directory.resolve() / each for each in self._patterns}
+        self.is_named = bool(patterns)
+        """Whether the user named the files, so that a wrong one must be reported."""
+        self.revision = 0
+        """Increases with each look that finds a change."""
+        self._files: dict[str, FlowFile] = {}  # also recorded tests
+        self._ids: dict[str, str] = {}  # by path
+        self._looked = -MAX_AGE  # when all files were looked at, by the monotonic clock
+
+    def look(self) -> dict[str, FlowFile]:
+        """Look at all files now, and return the flows among them by id, in the order of the patterns."""
+        looked = time.monotonic()
+        files = {id: self._look_at(path, self._files.get(id)) for id, path in self._paths()}
+        if files != self._files:
+            self.revision += 1
+            self._files = files
+            self._ids = {str(file.path): id for id, file in files.items() if file.is_flow and file.stamp}
+        self._looked = looked
+        return {id: file for id, file in files.items() if file.is_flow}
+
+    def find(self, id: str) -> FlowFile | None:
+        """Return the flow with this id, as it is now; look at all files only if it has changed or is not known."""
+        file = self._files.get(id)
+        if file is None or not file.is_unchanged():
+            file = self.look().get(id)
+        return file if file is not None and file.is_flow and file.stamp else None
+
+    def id_of(self, path: str) -> str | None:
+        """Return the id of the flow with this path, or None if the list of the last second lacks it."""
+        if time.monotonic() >= self._looked + MAX_AGE:
+            self.look()
+        return self._ids.get(path)
+
+    def nearest(self, id: str) -> str | None:
+        """Return the id that is most like another one, which may lack its directory or its suffix."""
+        names = {name: id for id in self._ids.values() for name in (PurePath(id).stem, PurePath(id).name, id)}
+        near = did_you_mean(id, names)
+        return None if near is None else names[near]
+
+    def _paths(self) -> Iterator[tuple[str, Path]]:
+        """Yield the id and the path of each file: the id is the path in the directory of the project."""
+        if self._directory is None:
+            return
+        start = os.path.join(self._directory, "")
+        for path in flow_files(self._directory, self._patterns):
+            yield str(path).removeprefix(start).replace(os.sep, "/"), path
+
+    def _look_at(self, path: Path, known: FlowFile | None) -> FlowFile:
+        """Return a file as it is now; it is read only if it has changed."""
+        if known is not None and known.is_unchanged():
+            return known
+        stamp = stamp_of(path)
+        # A test that the user named is offered as a flow, so that its error is reported.
+        is_flow = path in self._exact or not _is_recorded_test(path)
+        return FlowFile(path, stamp, is_flow)
+
+
+def _is_recorded_test(path: Path) -> bool:
+    """Return True if a file is a recorded test; the error of an unreadable file is left to its reader."""
+    from ..source.load import load
+
+    with suppress(InvalidFlow, NotFound):
+        return not isdir(path) and is_test(load(path).data)
+    return False

@@ -1,0 +1,86 @@
+"""The border between the Toolbox and what has tools: MCP servers, providers, backends, saved plans, Ropewalk's own.
+
+*What it gives.* Each prefix of tool ids (`git:`, `plans:`) belongs to one source. The Toolbox asks the sources with the
+prefixes of the tools that it needs, and no other. A source puts its tools on the `Shelf`, which is the Toolbox as a
+source sees it, and writes into `failures` why a tool or a whole prefix cannot be used. It never raises for that.
+
+*What it is ignorant of.* A source knows no flow, no run and no check. The Toolbox knows neither processes nor addresses
+nor stores, and imports the module of a source with the first table that configures it.
+
+*Above* are the Toolbox and the Runner, which sends calls to `executor`. *Below* are `mcp/server_tools.py`,
+`backends/provider_registry.py` and `backends/sources.py`. The sources of an app are in `app/own_tools.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from ..config.network import AddressPolicy
+    from .definition import Definition
+    from .pins import Pins
+    from .tool import Tool, ToolBackend
+
+
+class Shelf(Protocol):
+    """Where a source puts its tools."""
+
+    failures: dict[str, str]
+    refused: dict[str, str]
+    pins: Pins | None
+
+    @property
+    def network(self) -> AddressPolicy:
+        """The policy for addresses that come from data."""
+        ...
+
+    def register(self, tool: Tool, /) -> Tool:
+        """Add a tool with the backend or handler that it has."""
+        ...
+
+    def replace_tools(self, name: str, tools: Mapping[str, tuple[Tool, ToolBackend]], /) -> dict[str, str]:
+        """Keep exactly these tools of a server, and return why one cannot be kept; both by label."""
+        ...
+
+    def touch(self) -> None:
+        """Count a change in how tools are run."""
+        ...
+
+
+class Source:
+    """Tools under some prefixes; one that overrides nothing has none."""
+
+    names: Collection[str] = ()
+    """The prefixes of the ids of its tools, whether they are connected or not."""
+
+    def is_listed(self, name: str) -> bool:
+        """Return True if its tools with this prefix are known and current."""
+        return False
+
+    async def connect(self, tool_ids: Collection[str] | None = None) -> None:
+        """Make these tools known, or all; `failures` of the shelf says which prefixes failed."""
+
+    def definitions(self, name: str) -> Sequence[Definition]:
+        """Return what it says about its tools with this prefix, as pins compare it."""
+        return ()
+
+    def executor(self, backend: ToolBackend) -> Any:
+        """Return the object whose `call_tool` calls the tools of a backend; None if there is none."""
+        return None
+
+    async def close(self) -> None:
+        """Close connections; the tools stay on the shelf."""
+
+
+def prefix_of(tool_id: str) -> str:
+    """Return the part of a tool id that says which source has the tool."""
+    return tool_id.partition(":")[0]
+
+
+async def connect_sources(sources: Iterable[Source], tool_ids: Iterable[str]) -> None:
+    """Let the sources with the prefixes of tools make these tools known, all at once."""
+    wanted = {id for id in tool_ids if isinstance(id, str) and ":" in id}
+    parts = [(source, {id for id in wanted if prefix_of(id) in source.names}) for source in sources]
+    await asyncio.gather(*(source.connect(part) for source, part in parts if part))
