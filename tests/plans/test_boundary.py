@@ -17,8 +17,8 @@ import pytest
 
 from patience import wait_until
 from ropewalk import App, tool
-from ropewalk.app.plan_readers import judged, with_origin
 from ropewalk.errors import InvalidFlow
+from ropewalk.notations.plan.readers import judged, with_origin
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary import frames
 from ropewalk.plans.boundary.pool import MOST_PROGRAMS, Limits, Pool, ProgramStopped, _finished

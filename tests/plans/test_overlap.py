@@ -204,7 +204,7 @@ async def test_a_function_and_a_document_select_the_mode() -> None:
         assert (await app.run(both, {"n": 1})).value == 3
         assert server.log == ["+r1", "+r2", "-r1", "-r2"]
         with pytest.raises(InvalidFlow, match="parallel"):
-            app.definitions.load({"kind": "plan", "code": "return 1", "parallel": "writes"})
+            app.definitions.get({"kind": "plan", "code": "return 1", "parallel": "writes"})
 
 
 @pytest.mark.campaign("plans")
