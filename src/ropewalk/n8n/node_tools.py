@@ -15,12 +15,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ..errors import RopewalkError, ToolError
+from ..errors import OutputValidationFailed, RopewalkError, ToolError
 from ..fast_dataclass import dataclass
 from ..tools.runner import Runner
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json
+from .node_types import TRIGGERS, closest_type, last_name, short_type
 
 SERVER: Final = "n8n-mcp"
 ENVIRONMENT: Final = {
@@ -80,7 +81,13 @@ class Server:
         return await self._run(tool, arguments)
 
     async def _run(self, tool: str, arguments: Mapping[str, Json]) -> Any:
-        return (await self._runner.run(f"{SERVER}:{tool}", dict(arguments))).structured
+        try:
+            return (await self._runner.run(f"{SERVER}:{tool}", dict(arguments))).structured
+        except OutputValidationFailed as error:
+            # The schema of n8n-mcp calls `details` of a verdict a text, but many are objects: the schema is wrong.
+            if error.result is None or not isinstance(error.result.value, dict):
+                raise
+            return error.result.value
 
 
 def command_of(directory: Path) -> str | None:
@@ -92,7 +99,6 @@ def command_of(directory: Path) -> str | None:
 NAMESPACE: Final = "n8n-builder"
 NodeQuestion: TypeAlias = Callable[[Server, Mapping[str, Any]], Awaitable[Json]]
 
-_PREFIXES: Final = (("@n8n/n8n-nodes-", "nodes-"), ("n8n-nodes-base.", "nodes-base."))
 _BROAD_WORDS: Final = (
     "trigger",
     "transform",
@@ -107,14 +113,6 @@ _BROAD_WORDS: Final = (
 )
 _MAX_RESULTS: Final = 100
 _CONNECTIONS_ONLY: Final = {"validateNodes": False, "validateExpressions": False, "validateConnections": True}
-
-
-def short_type(node_type: str) -> str:
-    """Return a node type in the spelling of n8n-mcp: `nodes-base.slack`."""
-    for long, short in _PREFIXES:
-        if node_type.startswith(long):
-            return short + node_type[len(long) :]
-    return node_type if "." in node_type else f"nodes-base.{node_type}"
 
 
 def _node_question(detail: str = "", **more: str) -> NodeQuestion:
@@ -168,11 +166,14 @@ async def _validate_connections(server: Server, arguments: Mapping[str, Any]) ->
     )
 
 
-async def core_nodes(server: Server, words: Sequence[str], per_word: int = _MAX_RESULTS) -> list[dict[str, Any]]:
+async def core_nodes(
+    server: Server, words: Sequence[str], per_word: int = _MAX_RESULTS, mode: str = "OR"
+) -> list[dict[str, Any]]:
     """Search n8n's own nodes for words."""
 
     # Community nodes are left out, because n8n cannot import them everywhere.
-    searches = [server.call("search_nodes", {"query": word, "limit": _MAX_RESULTS, "source": "core"}) for word in words]
+    request = {"limit": _MAX_RESULTS, "source": "core", "mode": mode}
+    searches = [server.call("search_nodes", {"query": word, **request}) for word in words]
     nodes: dict[str, dict[str, Any]] = {}
     for answer in await asyncio.gather(*searches):
         core = [row for row in answer["results"] if not row.get("isCommunity")]
@@ -336,29 +337,32 @@ class NodeTypeFacts:
         self._ask = ask
         self._facts: dict[str, Facts | None] = {}
 
-    def __getitem__(self, type: str) -> Facts | None:
+    def get(self, type: str) -> Facts | None:
         """Return the facts about a type; None if n8n-mcp does not know it."""
         return self._facts.get(short_type(type))
 
     async def learn(self, types: Iterable[str]) -> None:
         """Fetch the facts about types that are new."""
         new = [type for type in dict.fromkeys(map(short_type, types)) if type not in self._facts]
-        for type, facts in zip(new, await self._ask(new) if new else (), strict=True):
-            self._facts[type] = Facts(**facts) if facts is not None else None
+        for type, fields in zip(new, await self._ask(new) if new else (), strict=True):
+            self._facts[type] = facts = Facts(**fields) if fields is not None else None
+            if facts is not None:
+                self._facts.setdefault(short_type(facts.type), facts)  # the type is corrected
 
     def essentials(self, types: Iterable[str]) -> list[Json]:
         """Return the summaries of types for the model."""
-        known = (self[type] for type in dict.fromkeys(map(short_type, types)))
+        known = (self.get(type) for type in dict.fromkeys(map(short_type, types)))
         return [facts.essentials for facts in known if facts is not None]
 
 
 async def fetch_facts(server: Server, type: str) -> dict[str, Json] | None:
-    """Fetch the fields of Facts for a node type; None if n8n-mcp does not know it."""
+    """Fetch the fields of Facts for a node type, or for the one that it misspells; None if there is none."""
     try:
         summary = await server.call("get_node", {"nodeType": type, "detail": "standard"})
         details = await server.call("get_node", {"nodeType": type, "detail": "full"})
     except ToolError:
-        return None  # validation reports the unknown type with a suggestion
+        correct = await _correct_type(server, type)
+        return await fetch_facts(server, correct) if correct else None  # validation reports the unknown type
     defaults: dict[str, Json] = {}
     for field in details.get("properties") or ():
         defaults.setdefault(field["name"], field.get("default"))
@@ -370,6 +374,15 @@ async def fetch_facts(server: Server, type: str) -> dict[str, Json] | None:
         "credentials": details.get("credentials") or [],
         "defaults": defaults,
     }
+
+
+async def _correct_type(server: Server, type: str) -> str | None:
+    try:
+        similar = await core_nodes(server, (last_name(type),), mode="FUZZY")
+    except ToolError:
+        similar = []
+    correct = closest_type(type, (*(row["nodeType"] for row in similar), *TRIGGERS))
+    return correct if correct != type else None
 
 
 def _essentials(summary: Mapping[str, Any], details: Mapping[str, Any]) -> dict[str, Json]:
