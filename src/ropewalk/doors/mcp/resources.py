@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 import orjson
 
 from ...app.pinned_definition import outermost
+from ...app.presenters import definition_content
 from ...app.runs.steps import steps
 from ...content import about_of, to_mcp
 from ...fast_dataclass import dataclass
@@ -267,8 +268,7 @@ def _described(loaded: Prepared) -> dict[str, Json]:
         "kind": loaded.kind,
         "name": loaded.name,
         "fingerprint": loaded.fingerprint,
-        "inputSchema": loaded.flow.input_schema,
-        "document": loaded.document,
+        **definition_content(loaded.document, loaded.flow),
     }
 
 
