@@ -9,7 +9,7 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS
 from ..notations.records import Outcome, outcome
 from .first_design import is_of_first_design
-from .pinned_definition import require_run
+from .recorded_run import require_run
 
 if TYPE_CHECKING:
     from .app import App

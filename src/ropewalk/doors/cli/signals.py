@@ -113,8 +113,8 @@ def _continue_answer(
     app: App, run_id: str, data: dict[str, Any], message: str, store: str | None, project: Path | None
 ) -> Answer:
     """Answer with a message, and say who continues the run: its process, a worker or a command."""
-    from ...app.pinned_definition import require_run
     from ...app.presenters import run_state
+    from ...app.recorded_run import require_run
     from ...app.runs.liveness import RESUMABLE
 
     # The run to resume is the outermost one, if the answer was for a part of it.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from ...app.pinned_definition import require_run
 from ...app.presenters import run_state, schedule_line, worker_line
+from ...app.recorded_run import require_run
 from .dispatch import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress
 from .output import columns, duration, moment, notify

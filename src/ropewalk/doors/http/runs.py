@@ -20,9 +20,9 @@ from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ...app.app import App
-from ...app.pinned_definition import require_run
 from ...app.preflight import check_input, check_variables
 from ...app.presenters import named_waits, run_lines, run_state
+from ...app.recorded_run import require_run
 from ...app.run_budget import read_budget
 from ...app.runs.liveness import RESUMABLE
 from ...app.start import Start
@@ -199,7 +199,7 @@ def _rows_of_status(
 def graph(run_id: RunId, app: Served) -> Answer:
     """Return the graph of the definition that the run was started with."""
     row = require_run(app.store, run_id)
-    return Answer(graph_data(app.definitions.compile_document({**(row.document or {}), "kind": row.kind}).flow))
+    return Answer(graph_data(app.definitions.get({**(row.document or {}), "kind": row.kind}).flow))
 
 
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)
