@@ -16,7 +16,7 @@ from cyclopts import Parameter, validators
 
 from .dispatch import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress
-from .output import columns, duration, moment, notify
+from .output import columns, configure_logging, duration, moment, notify
 from .session import Interrupts, unknown_run, with_app
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def worker(
         await app.workers.serve(concurrency=concurrency, queues=queue, grace=grace, started=started)
         return Answer()
 
-    return with_app(work, project=project, store=store, engine="dbos", log=log, log_level=log_level)
+    configure_logging(log, log_level)
+    return with_app(work, project=project, store=store, engine="dbos")
 
 
 def ls(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
