@@ -41,7 +41,7 @@ class Host(Protocol):
         """The tools that a conversation may use."""
         ...
 
-    def loaded(self, document: Mapping[str, Any], /) -> Any:
+    def load(self, document: Mapping[str, Any], /) -> Any:
         """Compile a document."""
         ...
 
@@ -147,7 +147,7 @@ async def run_conversation(host: Any, conversation: Conversation) -> Completion:
         agent |= {"approve": needs_approval, "ask": "caller"}
     stream = StreamListener(conversation.on_event, _log)
     with listen(stream.listener), answer_approvals_with(conversation.ask):
-        loaded = host.loaded(agent)
+        loaded = host.load(agent)
         try:
             if run_id is not None:
                 await retry_failed_run(host, run_id, stream.watcher)
