@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from inspect import isfunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isfunction
 from typing import Any, Final, TypeVar
 
 from ...argument_checks import wrong_type
@@ -18,8 +18,10 @@ _MOST = 2**63 - 1
 
 def checks_arguments(service: type[T]) -> type[T]:
     """Let the public methods of a service check their arguments by their annotations, those in CHECKS."""
+
+    # An async generator would be a plain function if it were wrapped, so it calls `require` itself.
     for name, method in list(vars(service).items()):
-        if isfunction(method) and not name.startswith("_"):
+        if isfunction(method) and not isasyncgenfunction(method) and not name.startswith("_"):
             setattr(service, name, _checked(method))
     return service
 
@@ -27,13 +29,21 @@ def checks_arguments(service: type[T]) -> type[T]:
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
     names, kinds = method.__code__.co_varnames, method.__annotations__
 
-    @wraps(method)
-    def call(*arguments: Any, **options: Any) -> Any:
+    def check(arguments: tuple[object, ...], options: dict[str, object]) -> None:
         named = {**dict(zip(names, arguments, strict=False)), **options}
         require((name, kinds.get(name, ""), item) for name, item in named.items())
+
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        check(arguments, options)
         return method(*arguments, **options)
 
-    return call
+    @wraps(method)
+    async def call_async(*arguments: Any, **options: Any) -> Any:
+        check(arguments, options)
+        return await method(*arguments, **options)
+
+    return call_async if iscoroutinefunction(method) else call
 
 
 def require(arguments: Iterable[tuple[str, str, object]]) -> None:

@@ -20,7 +20,7 @@ from ..presenters import run_line
 from ..recorded_run import SAME
 from ..run_budget import budgets_of
 from ..start import Executor, Start
-from .argument_checks import checks_arguments, known_statuses, one_of
+from .argument_checks import checks_arguments, known_statuses, one_of, require
 from .following import Following
 from .listed_run import ListedRun
 from .liveness import LIVENESS_STATES, current_node, has_worker, liveness_of
@@ -652,6 +652,7 @@ class RunService:
         Yields:
             The events. The last one is `run.finished`, `run.waiting` or `run.interrupted`.
         """
+        require([("run_id", "str", run_id), ("poll", "float", poll)])
         following = Following(self, run_id, poll=poll)
         while not following.over:
             for event in await following.look():
