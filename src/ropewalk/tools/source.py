@@ -40,7 +40,7 @@ class Shelf(Protocol):
         """Add a tool with the backend or handler that it has."""
         ...
 
-    def replace_tools(self, name: str, tools: Mapping[str, tuple[Tool, ToolBackend]], /) -> dict[str, str]:
+    def replace_tools(self, name: str, tools: Mapping[str, tuple[Tool, ToolBackend | None]], /) -> dict[str, str]:
         """Keep exactly these tools of a server, and return why one cannot be kept; both by label."""
         ...
 
