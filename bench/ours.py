@@ -143,7 +143,7 @@ class House:
     def bare(self, document: dict[str, Json]) -> Work:
         """The compiled program alone: nothing checked, no step records, no run in the store."""
         runner = Runner(index=self.app.toolbox, validate_input=False, validate_output=False)
-        program = compile_flow(self.app.loaded(document).flow, runner, records=False)
+        program = compile_flow(self.app.load(document).flow, runner, records=False)
         log = asyncio.run(_log())
 
         async def run() -> Json:
@@ -163,7 +163,7 @@ class House:
 
     def compiled_and_run(self, document: dict[str, Json]) -> Work:
         """Compile a checked graph and run it once."""
-        flow = self.app.loaded(document).flow
+        flow = self.app.load(document).flow
         log = asyncio.run(_log())
 
         async def run() -> Json:
@@ -177,7 +177,7 @@ class House:
 
         def build() -> None:
             count[0] += 1
-            loaded = self.app.loaded({**document, "name": f"bench {count[0]}"})
+            loaded = self.app.load({**document, "name": f"bench {count[0]}"})
             self.app.ensure(loaded)
             compile_flow(loaded.flow, self.app.runner)
 
@@ -185,7 +185,7 @@ class House:
 
     def compiled(self, document: dict[str, Json]) -> Callable[[], None]:
         """Compile a checked graph, without running."""
-        flow = self.app.loaded(document).flow
+        flow = self.app.load(document).flow
         return lambda: void(compile_flow(flow, self.app.runner))
 
 

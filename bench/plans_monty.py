@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 
 from plans_gold import Gold, Stage, program_of, unsound
-from ropewalk.app.plan_tools import python_name
+from ropewalk.notations.plan.tools import python_name
 from ropewalk.tools.stubs import stub
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from plans_gold import Gold, Schema, program_of, unsound
-from ropewalk.app.plan_tools import python_name
+from ropewalk.notations.plan.tools import python_name
 from ropewalk.tools.stubs import stub
 from ropewalk.tools.tool import Tool
 

@@ -121,7 +121,7 @@ async def measure_runs() -> bool:
 
 async def _in_turns(app: App, *documents: dict[str, Any]) -> list[list[float]]:
     """Return the milliseconds of the runs of each definition, which take turns."""
-    loaded = [app.definitions.load(document) for document in documents]
+    loaded = [app.definitions.get(document) for document in documents]
     took: list[list[float]] = [[] for _ in documents]
     for number in range(43):
         for times, definition in zip(took, loaded, strict=True):

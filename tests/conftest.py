@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
+import authorities
 import closing
 import fork_server
 import second_try
@@ -38,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    authorities.share()
     tally.pytest_configure(config)
     tiers.configure(config)
     second_try.pytest_configure(config)

@@ -357,6 +357,8 @@ def preload() -> None:
     for name in (*_imported_when_needed(Path(ropewalk.__path__[0])), *_LAZY):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("authorities").share()
     if threading.active_count() != 1:
         raise RuntimeError(f"an import started a thread: {threading.enumerate()}")
     gc.collect()

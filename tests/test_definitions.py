@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
+from ropewalk.app import definitions
 from ropewalk.app.app import App
-from ropewalk.errors import InvalidFlow
+from ropewalk.errors import InvalidFlow, NotFound
 from ropewalk.source.load import load
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -125,3 +127,88 @@ def test_many_documents_from_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def text(value: int) -> str:
+    """A chain whose texts all have the same size."""
+    return f"kind: chain\nnodes: [{{id: a, type: tool, tool: given, params: {{value: {value}}}}}]\n"
+
+
+def value_in(app: App, path: Path | str) -> Any:
+    return app.load(path).document["nodes"][0]["params"]["value"]
+
+
+def edit(path: Path, value: int) -> None:
+    """Change a file so that its size and its time stamp stay."""
+    before = path.stat()
+    path.write_text(text(value))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_file_that_was_just_written_is_read_again_whatever_its_stamp_says(tmp_path: Path) -> None:
+    app, path = App("memory"), tmp_path / "flow.yaml"
+    path.write_text(text(0))
+    for value in range(1, 50):
+        assert value_in(app, path) == (value - 1) % 10
+        edit(path, value % 10)
+
+
+def test_a_settled_file_is_read_once_and_again_after_every_kind_of_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app, path = App("memory", tools=[given]), tmp_path / "flow.yaml"
+    path.write_text(text(0))
+    assert app.load(path) is app.load(path)
+    assert app.load("flow.yaml") is app.load("flow.yaml")
+
+    def swap(value: int) -> None:
+        (tmp_path / "new.yaml").write_text(text(value))
+        (tmp_path / "new.yaml").replace(path)
+
+    def rewrite(value: int) -> None:
+        path.write_text(text(value) + "# longer\n")
+
+    for value, change in enumerate([edit, swap, rewrite, edit, swap], 1):
+        first, before = app.load(path), path.stat().st_ctime_ns
+        while path.stat().st_ctime_ns == before:  # the clock of the file system moves in steps
+            change(path, value) if change is edit else change(value)  # type: ignore[call-arg,arg-type]
+        assert app.load(path) is not first
+        assert value_in(app, path) == value_in(app, "flow.yaml") == value
+    path.unlink()
+    with pytest.raises(NotFound):
+        app.load(path)
+
+
+def test_one_name_in_two_directories_is_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App("memory")
+    for value in (1, 2):
+        folder = tmp_path / str(value)
+        folder.mkdir()
+        (folder / "flow.yaml").write_text(text(value))
+        monkeypatch.chdir(folder)
+        assert value_in(app, "flow.yaml") == value
+
+
+def test_a_plan_in_a_file_means_the_tools_of_now(tmp_path: Path) -> None:
+    app, path = App("memory"), tmp_path / "plan.yaml"
+    path.write_text("kind: plan\nname: p\ncode: |\n  return await given(value=1)\n")
+    with pytest.raises(InvalidFlow, match="given"):
+        app.load(path)
+    app.toolbox.register(given)
+    assert app.load(path).document["tools"]["given"]["id"] == "given"
+
+
+def test_a_definition_is_checked_once_until_its_tools_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = []
+    check = definitions.check
+    monkeypatch.setattr(definitions, "check", lambda *args, **named: checks.append(1) or check(*args, **named))
+    app = App("memory", tools=[given])
+    loaded = app.load(chain(1))
+    for _ in range(3):
+        assert not app.check(loaded, unknown_tools="problem").problems
+    assert len(checks) == 1
+    app.toolbox.remove("given")
+    assert app.check(loaded, unknown_tools="problem").problems
+    assert not app.check(loaded).problems  # a warning
+    assert len(checks) == 3

@@ -77,6 +77,7 @@ def step(x: int) -> int:
 """
 NOT_NEEDED_BY_A_COMMAND = {
     "a terminal": ["rich", "ropewalk.doors.cli.live_display", "ropewalk.doors.cli.agents"],
+    "records of runs": ["ropewalk.app.runs.queries", "ropewalk.app.runs.instances", "ropewalk.doors.cli.undo"],
     "patterns and queries": ["re2", "jsonpath_rfc9535", "ropewalk.expr.jsonpath"],
     "directories": ["ropewalk.notations.experience", "ropewalk.tools.directory", "ropewalk.app.directories"],
     "agents and programs": ["ropewalk.agents", "ropewalk.notations.agent", "ropewalk.plans", "ropewalk.notations.plan"],

@@ -59,7 +59,7 @@ def test_a_tool_of_a_server_that_there_is_not_is_told_as_that() -> None:
                 {"id": "a", "type": "tool", "tool": "git:git_log"},
                 {"id": "b", "type": "tool", "tool": "note:add"},
             ]
-            found = app.check(app.loaded({"id": "c", "kind": "chain", "nodes": nodes}))
+            found = app.check(app.load({"id": "c", "kind": "chain", "nodes": nodes}))
             assert [str(one).partition(": ")[2] for one in found.warnings] == [
                 "tool 'git:git_log': no server 'git' in ropewalk.toml or .mcp.json",
                 "tool 'note:add': no server 'note' in ropewalk.toml or .mcp.json; did you mean 'notes'?",

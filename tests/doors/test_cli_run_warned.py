@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, tool
-from ropewalk.app.definitions import Definitions
+from ropewalk.app import definitions
 from ropewalk.errors import InvalidFlow
 
 MISSPELT = """\
@@ -62,23 +62,23 @@ def test_what_was_checked_to_warn_is_not_checked_again_to_run_unless_tools_have_
         return text.upper()
 
     seen = []
-    check = Definitions.check
+    check = definitions.check
 
-    def counted(self: Definitions, loaded: Any, **named: Any) -> Any:
+    def counted(flow: Any, *args: Any, **named: Any) -> Any:
         seen.append(named["unknown_tools"])
-        return check(self, loaded, **named)
+        return check(flow, *args, **named)
 
-    monkeypatch.setattr(Definitions, "check", counted)
+    monkeypatch.setattr(definitions, "check", counted)
     document = {"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": "up", "params": {"text": "x"}}]}
 
     async def case() -> None:
         async with App("memory", tools=[up]) as app:
             loaded = app.load(document)
-            app.jobs.remember_checked(loaded, app.definitions.check(loaded, unknown_tools="certain"))
+            app.definitions.check(loaded, unknown_tools="certain")
             assert (await app.run(loaded)).status == "completed"
             assert seen == ["certain"]
             app.toolbox.remove("up")
-            app.jobs.remember_checked(loaded, app.definitions.check(loaded, unknown_tools="certain"))
+            app.definitions.check(loaded, unknown_tools="certain")
             with pytest.raises(InvalidFlow, match="unknown tool 'up'"):
                 await app.run(loaded)
             assert seen[1:] == ["certain", "problem"]

@@ -276,7 +276,8 @@ def test_a_stored_chain_whose_transform_is_not_registered_yet_is_left_out_and_hi
             await app.chains.create_chain(later)
             # As in a process that reads the store before somebody registers it.
             known = TRANSFORMS.pop("made_later")
-            app.definitions._loaded.clear()
+            for cache in (app.definitions._prepared, app.definitions._documents, app.definitions._compiled):
+                cache.clear()
             flows = Flows(app, ["flows"], served.home)
             names = {one.wanted for one in flows.offered()}
             assert "sound" in names

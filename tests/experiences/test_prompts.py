@@ -70,7 +70,7 @@ def test_a_changed_prompt_is_a_changed_definition_and_a_run_keeps_its_own(make: 
     (home / "p.md").write_text("two")
     second = app.load(home)
     assert first.fingerprint != second.fingerprint
-    again = app.definitions.compile_document(first.document | {"kind": "experience"}, None, str(home))
+    again = app.definitions.get(first.document | {"kind": "experience"}, None, str(home))
     assert again.fingerprint == first.fingerprint
 
 

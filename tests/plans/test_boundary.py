@@ -17,8 +17,8 @@ import pytest
 
 from patience import wait_until
 from ropewalk import App, tool
-from ropewalk.app.plan_readers import judged, with_origin
 from ropewalk.errors import InvalidFlow
+from ropewalk.notations.plan.readers import judged, with_origin
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary import frames
 from ropewalk.plans.boundary.pool import MOST_PROGRAMS, Limits, Pool, ProgramStopped, _finished
@@ -310,8 +310,8 @@ DEEP = {
 }
 WIDE = {
     "800 awaits in one and": "r = " + " and ".join(f"await f(x={i + 1})" for i in range(800)) + "\nreturn r",
-    "3,000 closures": "def g0():\n    return 1\n"
-    + "".join(f"def g{i}():\n    return g{i - 1}()\n" for i in range(1, 3000))
+    "1,200 closures": "def g0():\n    return 1\n"
+    + "".join(f"def g{i}():\n    return g{i - 1}()\n" for i in range(1, 1200))
     + "x = await f(x=g50())\nreturn x",
 }
 

@@ -380,7 +380,7 @@ async def test_a_definition_limits_each_of_its_runs_in_every_notation(
             assert ("the budget of 1 call is used up" in str(failed.errors), len(shop.made)) == (True, 1)
         checked = await app.validate({**document, "budget": {"calls": -1, "weeks": 1}})
         assert sorted(problem.path for problem in checked.problems) == ["budget.calls", "budget.weeks"]
-        flow = app.loaded(limited).flow
+        flow = app.load(limited).flow
         assert flow.budget == {"calls": 1}
         assert flow_from_json(flow_to_json(flow)).budget == {"calls": 1}
 

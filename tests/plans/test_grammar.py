@@ -99,6 +99,7 @@ def test_programs_of_the_grammar_do_what_python_does(scale: Scale, seed: int) ->
     assert different == []
 
 
+@pytest.mark.campaign("plans", only=True)
 def test_the_grammar_makes_every_construct_with_an_await_in_every_place() -> None:
     seen: set[str] = set()
     for number in range(2_000):

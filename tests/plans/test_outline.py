@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ropewalk import App, tool
-from ropewalk.app.plan_readers import compiled_from
 from ropewalk.check.facts import Facts, ToolFacts, facts_of
 from ropewalk.check.program_facts import calls_of_outline
 from ropewalk.codec import fingerprint, flow_from_json, flow_to_json
 from ropewalk.draw import draw, graph_data
 from ropewalk.errors import InvalidFlow
 from ropewalk.ir import Flow
+from ropewalk.notations.plan.readers import compiled_from
 from ropewalk.notations.plan.render import compile_document
 from ropewalk.outline import MOST, Outline, from_json, to_json
 from ropewalk.plans.check.outline import outline_of

@@ -32,8 +32,8 @@ class Server:
         self.log.append(f"+{name}")
         self.open.append(name)
         quiet = 0  # rounds of the loop in which no child computes the arguments of another call
-        while quiet < 5 or self.open[0] != name:
-            quiet = 0 if pool().leases else quiet + 1
+        while quiet < 50 or self.open[0] != name:
+            quiet = 0 if pool().computing else quiet + 1
             await asyncio.sleep(0)
         self.open.pop(0)
         self.log.append(f"-{name}")
@@ -204,7 +204,7 @@ async def test_a_function_and_a_document_select_the_mode() -> None:
         assert (await app.run(both, {"n": 1})).value == 3
         assert server.log == ["+r1", "+r2", "-r1", "-r2"]
         with pytest.raises(InvalidFlow, match="parallel"):
-            app.definitions.load({"kind": "plan", "code": "return 1", "parallel": "writes"})
+            app.definitions.get({"kind": "plan", "code": "return 1", "parallel": "writes"})
 
 
 @pytest.mark.campaign("plans")

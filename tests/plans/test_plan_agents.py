@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from patience import wait_until
 from ropewalk import App
 from ropewalk.testing import ScriptedModel, results_in, wants
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 def start(directory: Path, *mode: str) -> subprocess.Popen[str]:
     words = [sys.executable, "-m", "tests.plans.agent_child", str(directory), "clerk-1", *mode]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    return fork_server.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
 
 
 def finish(directory: Path, *mode: str) -> dict[str, Any]:

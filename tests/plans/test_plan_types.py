@@ -12,10 +12,10 @@ import pytest
 from pydantic import Field
 
 from ropewalk import App, tool
-from ropewalk.app.plan_readers import HERE
-from ropewalk.app.plan_tools import with_tools
 from ropewalk.errors import InvalidFlow
 from ropewalk.notations.plan.check import types_of
+from ropewalk.notations.plan.readers import HERE
+from ropewalk.notations.plan.tools import with_tools
 from ropewalk.plans.check.types import TypeCheck
 
 from .oracle import World, run_python, tools_of

@@ -28,7 +28,7 @@ async def save(name: str) -> str:
 def hidden_in_a_flow() -> dict[str, Any]:
     """Return the JSON of a flow that names the tool below a field that usually holds data."""
     app = App("memory", tools=[save])
-    flow = app.loaded({"kind": "chain", "nodes": [{**CALL, "tool": "save", "params": {"name": "x"}}]}).flow
+    flow = app.load({"kind": "chain", "nodes": [{**CALL, "tool": "save", "params": {"name": "x"}}]}).flow
     document: dict[str, Any] = {"kind": "flow", **flow_to_json(flow)}
     for region in document["regions"]:
         for node in region["nodes"]:

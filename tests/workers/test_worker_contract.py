@@ -128,13 +128,13 @@ def init(self, **more):
     self.destroy = lambda: None
 dbos.DBOSClient.__init__ = init""",
     "Queue()._worker_concurrency": """
-real = dbos.DBOS.register_queue.__func__
+real = dbos.DBOSClient.register_queue
 @functools.wraps(real)
-def register_queue(kind, *words, **more):
-    queue = real(kind, *words, **more)
+def register_queue(self, *words, **more):
+    queue = real(self, *words, **more)
     del queue._worker_concurrency
     return queue
-dbos.DBOS.register_queue = classmethod(register_queue)""",
+dbos.DBOSClient.register_queue = register_queue""",
 }
 
 

@@ -24,8 +24,8 @@ from ..notations.records import Outcome, TypedOutcome, outcome
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .context import Context
+from .conversion import converted
 from .current import ExecuteOptions, RunOptions, enter_app, leave_app
-from .definitions import converted
 from .execution import after_run, call_tool, recorded_ending
 from .jobs import Jobs
 from .preflight import check_variables, with_missing_tools
@@ -302,21 +302,6 @@ class App:
         """
         return await self.definitions.find_async(source)
 
-    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Prepared:
-        """Compile a document, or return it from the cache.
-
-        Args:
-            document: The definition as plain JSON values.
-            file: The read file that the document comes from, for the places of problems.
-
-        Returns:
-            The compiled definition.
-
-        Raises:
-            InvalidFlow: The document is wrong; with every problem.
-        """
-        return self.definitions.compile_document(document, file)
-
     def check(self, loaded: Prepared, *, unknown_tools: str = "warning") -> Checked:
         """Check a compiled definition against the tools that are known now. No server is connected.
 
@@ -354,7 +339,7 @@ class App:
         Raises:
             NotFound: There is no such file and no such stored definition.
         """
-        checked = await self.jobs.check_source(self.load_async(source))
+        checked = await self.jobs.check_source(source)
         return with_missing_tools(checked, allowed=allow_missing_tools)
 
     async def preview(self, source: Source) -> Preview:
@@ -372,7 +357,7 @@ class App:
         """
         from .preview import preview
 
-        loaded = await self.definitions.load_and_connect(self.load_async(source), self.connect_for)
+        loaded = await self.definitions.find_async(source, connect=True)
         checked = self.check(loaded, unknown_tools="certain")
         if checked.problems:
             raise InvalidFlow(checked.problems)

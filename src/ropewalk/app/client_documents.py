@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from ..notations.agent import APPROVAL, PLAN_OPERATIONS
-from ..ops import MODEL, Call, calls_of
-from ..tools.reserved import LOCAL, OWN, VALUE
+from ..notations.registry import NOTATIONS
+from ..ops import Call, calls_of
+from ..tools.reserved import LOCAL, OWN
 
 if TYPE_CHECKING:
     from .prepared import Prepared
 
-_LOOP: Final = frozenset((MODEL, APPROVAL))
-_RECORDS: Final = frozenset((f"{OWN}:{VALUE}",))
 _DATA: Final = frozenset(
     ("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value")
 )
@@ -29,19 +27,10 @@ def internal_tool(loaded: Prepared) -> str | None:
     """Return the first tool of a definition that a client may not call; None if there is none."""
     calls: list[Call] = [node.op for node in calls_of(loaded.flow.body)]
     called = {op.tool for op in calls} | {op.undo.tool for op in calls if op.undo is not None}
-    for id in [*_named_in(loaded.document), *sorted(called - _made_by_notation(loaded))]:
+    for id in [*_named_in(loaded.document), *sorted(called - NOTATIONS[loaded.kind].hooks.own_tools(loaded.document))]:
         if id.startswith(f"{OWN}:") or (id.startswith(LOCAL) and not loaded.compiled.local):
             return id
     return None
-
-
-def _made_by_notation(loaded: Prepared) -> frozenset[str]:
-    """Return the internal tools that the notation of a definition calls without naming them in the document."""
-    if loaded.kind == "plan":
-        return _RECORDS
-    if loaded.kind == "agent":
-        return _LOOP | frozenset(PLAN_OPERATIONS if loaded.document.get("plans") is True else ())
-    return _LOOP if loaded.kind == "experience" else frozenset()
 
 
 def _named_in(document: Any) -> Iterator[str]:

@@ -1,7 +1,9 @@
-"""Definitions: read, compile and check each document once, and translate it to another notation.
+"""The registry of definitions: each is found, read, compiled and checked once, and every caller gets the same one.
 
-Equal documents share one compiled program. Refused here: anything about runs. To support another source of
-definitions, extend `Definitions.load`.
+`Definitions.get` returns what needs no store: files, texts, documents, flows in Python, and records of the store that
+the caller has. `find` and `find_async` also look in the store. Equal documents share one compiled program, a file is
+read again only after a change, and a check is repeated only after a change of the tools. Refused here: anything about
+runs. The needs of single notations are in their hooks (`notations/project.py`).
 """
 
 from __future__ import annotations
@@ -9,128 +11,122 @@ from __future__ import annotations
 import hashlib
 import marshal
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from os import PathLike
-from os.path import basename, isfile
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from os import PathLike, fspath
+from os.path import dirname, isfile, realpath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from weakref import ref
 
-from ..check import Checked, ToolCard, check
+from ..check import UNKNOWN_TOOL, Checked, ToolCard, check
 from ..config.settings import Limits
 from ..errors import InvalidFlow, NotFound, Problem
-from ..expr.ast import Obj, Ref
-from ..ir import Flow, Graph, node_parts
+from ..ir import Flow
 from ..journal.address import run_sync_in_thread
-from ..journal.protocol import Definition, Store
-from ..notations.registry import Compiled, merge_problems, notation_of, write
-from ..ops import calls_of
+from ..journal.protocol import Definition, RunRow, Store
+from ..notations.registry import NOTATIONS, Compiled, kind_of_file, merge_problems, notation_of
 from ..values import digest, gc_disabled
 from .preflight import Cards, LocalCards, check_cycles, lacking
 from .prepared import Prepared
 
 if TYPE_CHECKING:
-    from ..builder.flow import Built, FlowBuilder
-    from .plan_function import Plan
+    from pathlib import Path
+
+    from .file_stamp import Stamp
     from .prepared import Source
 
 K = TypeVar("K")
 V = TypeVar("V")
-EXPERIENCE = ("experience.yaml", "experience.yml", "experience.json")
-MAX_CACHED = 256  # number of compiled definitions
+MAX_CACHED: Final = 256  # definitions, and files, that are kept
+MAX_FILES: Final = 2_000
+_ANY_TOOLS: Final = -1  # in place of the version of a toolbox: no tool of it is called
 
 
 class StoreLookup(NamedTuple):
-    """How to find a definition in the store: the query, which blocks, and the function that compiles its answer."""
+    """How to find a definition in the store: the query, which blocks, and the function that prepares its answer."""
 
     ask_store: Callable[[], Any]
-    compile_answer: Callable[[Any], Prepared]
+    prepare_answer: Callable[[Any], Prepared]
+
+
+class PreparedFile(NamedTuple):
+    """A definition, the state of its file when it was read, and the version of the toolbox."""
+
+    path: Path
+    stamp: Stamp
+    version: int
+    prepared: Prepared
 
 
 class Definitions:
-    """Reads, compiles and checks definitions, each once."""
+    """Prepares definitions: reads, compiles and checks each once."""
 
     def __init__(self, cards: Cards, limits: Limits, store: Callable[[], Store]) -> None:
-        """Start with an empty cache."""
+        """Start with an empty registry."""
         self.cards, self.limits, self._open_store = cards, limits, store
         self.secrets: frozenset[str] = frozenset()  # the names that `$secret` may read
-        self.effects: Mapping[str, str] = {}  # what tools do, where the project overrides their hints
-        cards.load = self.load
-        self._loaded: dict[tuple[str, str], Prepared] = {}
-        self._stored: dict[tuple[str, str], Prepared] = {}
-        self._compiled_documents: dict[bytes, tuple[Compiled, str]] = {}
+        cards.load = self.get
+        cards.problems_in = lambda directory: self.check(self.get(directory)).problems
+        self._prepared: dict[tuple[str, str, str | None], Prepared] = {}
+        self._documents: dict[tuple[bytes, int], Prepared] = {}
+        self._files: dict[str, PreparedFile] = {}
+        self._stored: dict[tuple[str, str, str, int], Prepared] = {}
+        self._compiled: dict[bytes, tuple[Compiled, str]] = {}
+        self._checked: dict[tuple[str, str | None, bool], tuple[int, Any, Checked]] = {}
 
-    def load(self, source: Source) -> Prepared:
-        """Read and compile a definition."""
+    # --- the four ways to a definition: `get`, `find`, `find_async`, and `App.load` over them ---------------------
+
+    def get(self, source: Source | Definition | RunRow, file: Any = None, root: str | None = None) -> Prepared:
+        """Prepare a definition without asking the store: a file, text, document, flow in Python, or a stored record."""
+
+        # `file` is the read file that a document comes from, `root` the directory of its files.
         if isinstance(source, Prepared):
             return source
-        if isinstance(source, Mapping):
-            return self.compile_document(source)
-        if not isinstance(source, (str, PathLike)):
-            return self.load_python_flow(source)
-        if isinstance(source, PathLike) and ".py:" in str(source):
-            from .python_file import load_from_python, python_place
-
-            # Only a path: texts may come from clients, who must not choose files to import.
-            if (place := python_place(source)) is not None:
-                return self.load_python_flow(load_from_python(*place))
-        if str(source).endswith(".py") and isfile(source):
-            from .python_file import describe_python_file
-
-            raise InvalidFlow([Problem(path="", message=f"{source}: {describe_python_file(str(source))}")])
-        from ..source.document import with_places
-        from ..source.load import load
-        from ..source.locations import Limits as DocumentLimits
-
-        maximum = self.limits
-        limits = DocumentLimits(size=maximum.file_size, nesting=maximum.nesting, aliases=maximum.aliases)
-        document = load(source, limits=limits)
-        try:
-            data = document.data
-            if type(data) is dict and "kind" not in data and basename(document.file) in EXPERIENCE:
-                data = {**data, "kind": "experience"}  # known from the name of the file
-            return self.compile_document(data, document)
-        except InvalidFlow as exc:
-            root = _directory_of(document) if exc.flow is not None else None
-            files: Iterable[Problem] = ()
-            if root is not None:
-                from ..tools.directory.directory import check_files
-
-                files = check_files(calls_of(exc.flow.body), root)
-            reported = {problem.path for problem in exc.problems}
-            more = [problem for problem in files if problem.path not in reported]
-            error = InvalidFlow(with_places([*exc.problems, *more], document), exc.flow)
-            error.file, error.unlisted = document, exc.unlisted
-            raise error from None
+        # What a file or a client's text holds is a document, also if it is a string that names a file.
+        if file is not None or isinstance(source, Mapping):
+            return self._of_document(source, file, root)
+        if isinstance(source, (str, PathLike)):
+            return self._of_file(source)
+        if isinstance(source, Definition):
+            return self._of_stored(source)
+        if isinstance(source, RunRow):
+            return self._of_run(source)
+        return self._of_python(source)
 
     def find(self, source: Source) -> Prepared:
-        """Read and compile a definition as `load` does, or find a stored one by its id or its object."""
+        """Prepare a definition as `get` does, or one of the store by its id or its object."""
         lookup = self._look_up(source)
-        return lookup if isinstance(lookup, Prepared) else lookup.compile_answer(lookup.ask_store())
+        return lookup if isinstance(lookup, Prepared) else lookup.prepare_answer(lookup.ask_store())
 
-    async def prepare(self, document: Any) -> None:
-        """Let a child process read a document that is a plan of a model, so that compiling it blocks no event loop."""
-        if isinstance(document, Mapping) and document.get("origin") is not None and "code" in document:
-            from .plan_readers import prepare  # only plans of models need it
-
-            await prepare(document, self.cards, self.effects)
-
-    async def find_async(self, source: Source) -> Prepared:
-        """Find a definition as `find` does, without blocking the event loop while the store is queried."""
-        await self.prepare(source)
+    async def find_async(self, source: Source, *, connect: bool = False) -> Prepared:
+        """Find a definition as `find` does without blocking the event loop; `connect` the servers of its tools, too."""
+        await self.read_ahead(source)
         try:
-            lookup = self._look_up(source)
+            try:
+                lookup = self._look_up(source)
+            except InvalidFlow as error:
+                await self._connect_unlisted(error)
+                await self.read_ahead(source)
+                lookup = self._look_up(source)
+            if not isinstance(lookup, Prepared):
+                answer = await run_sync_in_thread(self._open_store(), lookup.ask_store)
+                lookup = lookup.prepare_answer(answer)
         except InvalidFlow as error:
-            await self._connect_unlisted(error)
-            await self.prepare(source)
-            lookup = self._look_up(source)
-        if isinstance(lookup, Prepared):
-            return lookup
-        return lookup.compile_answer(await run_sync_in_thread(self._open_store(), lookup.ask_store))
+            raise await self.with_tool_problems(error) if connect else error from None
+        if connect:
+            await self.cards.connect_for(lookup.flow)
+        return lookup
+
+    async def read_ahead(self, document: Any) -> None:
+        """Do what would block the event loop while a document is prepared, such as reading a program of a model."""
+        if isinstance(document, Mapping) and "origin" in document:  # other documents have nothing to read
+            with suppress(InvalidFlow):  # preparing it reports the reason
+                await notation_of(document).hooks.read_ahead(document, self.cards)
 
     async def connecting(self, load: Callable[[], Awaitable[V]]) -> V:
-        """Load a definition; if it is a plan that names tools of servers, connect these and load it again."""
+        """Call a function that prepares a definition, again once the servers are connected whose tools it names."""
         try:
             return await load()
         except InvalidFlow as error:
@@ -143,247 +139,249 @@ class Definitions:
         await self.cards.toolbox.connect_for(error.unlisted)
 
     def _look_up(self, source: Source) -> Prepared | StoreLookup:
-        """Load a definition that needs no store; for any other one, return how to ask the store for it."""
+        """Prepare a definition that needs no store; for any other one, return how to ask the store for it."""
         if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
             from .lookup import stored_kind
 
-            return StoreLookup(lambda: stored_kind(self._open_store(), source), partial(self._compile_object, source))
+            return StoreLookup(lambda: stored_kind(self._open_store(), source), partial(self._of_object, source))
         try:
-            return self.load(source)
+            return self.get(source)
         except NotFound as exc:  # it may be the id of a stored definition
             missing = exc
         from .lookup import check_id, find_definition
 
         check_id(source, missing)
-        return StoreLookup(lambda: find_definition(self._open_store(), source, missing), self.load_stored)
+        return StoreLookup(lambda: find_definition(self._open_store(), source, missing), self.get)
 
-    def _compile_object(self, source: Mapping[str, Any], kind: str | None) -> Prepared:
-        """Compile what `create` or `get` of a stored definition returned, if `kind` names what it is."""
+    # --- where it comes from --------------------------------------------------------------------------------------
+
+    def _of_object(self, source: Mapping[str, Any], kind: str | None) -> Prepared:
+        """Prepare what `create` or `get` of a stored definition returned, if `kind` names what it is."""
         if kind is None:
-            return self.load(source)
-        return self.mark_stored(self.compile_document({**source, "kind": kind}))
+            return self.get(source)
+        return _as_stored(self.get({**source, "kind": kind}))
+
+    def _of_stored(self, definition: Definition) -> Prepared:
+        key = definition.kind, definition.id, definition.fingerprint, self.cards.toolbox.version
+        prepared = self._stored.get(key)
+        if prepared is None:
+            document = NOTATIONS[definition.kind].hooks.restore({**definition.document, "kind": definition.kind})
+            prepared = _as_stored(self.get(document))
+            _remember(self._stored, key, prepared)
+        return prepared
+
+    def _of_run(self, row: RunRow) -> Prepared:
+        """Prepare the definition that a run was started with, or upgraded to."""
+        started_with = row.context or {}
+        prepared = self.get({**row.document, "kind": row.kind}, root=started_with.get("root"))
+        origin = started_with.get("file")
+        return prepared if origin is None or prepared.file is not None else replace(prepared, origin=origin)
+
+    def _of_file(self, source: str | PathLike[str]) -> Prepared:
+        """Prepare a file, or the text of one; an unchanged file is not read again."""
+        name = fspath(source)
+        if isinstance(source, PathLike) and ".py:" in name:
+            from .python_file import load_from_python, python_place
+
+            # Only a path: texts may come from clients, who must not choose files to import.
+            if (place := python_place(source)) is not None:
+                return self._of_python(load_from_python(*place))
+        known, version = self._files.get(name), self.cards.toolbox.version  # plans mean the tools of the toolbox
+        if known is not None and known.version == version and known.stamp.still_fits(known.path):
+            return known.prepared
+        if not isfile(name):
+            return self._read(source, name)
+        from pathlib import Path
+
+        from .file_stamp import stamp_of
+
+        path = Path(name)
+        stamp = stamp_of(path)
+        prepared = self._read(source, name)
+        # Other files of an experience count, too, and nobody looks at their stamps.
+        if stamp is not None and not prepared.compiled.local:
+            _remember(self._files, name, PreparedFile(path, stamp, version, prepared), MAX_FILES)
+        return prepared
+
+    def _read(self, source: str | PathLike[str], name: str) -> Prepared:
+        if name.endswith(".py") and isfile(name):
+            from .python_file import describe_python_file
+
+            raise InvalidFlow([Problem(path="", message=f"{name}: {describe_python_file(name)}")])
+        from pathlib import Path
+
+        from ..source.document import with_places
+        from ..source.load import load
+        from ..source.locations import Limits as DocumentLimits
+
+        maximum = self.limits
+        limits = DocumentLimits(size=maximum.file_size, nesting=maximum.nesting, aliases=maximum.aliases)
+        document = load(source if isinstance(source, str) else Path(source), limits=limits)
+        try:
+            data = document.data
+            if type(data) is dict and "kind" not in data and (kind := kind_of_file(document.file)) is not None:
+                data = {**data, "kind": kind}
+            return self._of_document(data, document, None)
+        except InvalidFlow as exc:
+            root, files = _directory_of(document) if exc.flow is not None else None, list[Problem]()
+            if exc.flow is not None and root is not None:
+                reported = {problem.path for problem in exc.problems}
+                found = notation_of(data).hooks.check_files(exc.flow, root)
+                files = [problem for problem in found if problem.path not in reported]
+            error = InvalidFlow(with_places([*exc.problems, *files], document), exc.flow)
+            error.file, error.unlisted = document, exc.unlisted
+            raise error from None
 
     @gc_disabled
-    def compile_document(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Prepared:
-        """Compile a document, or return it from the cache."""
+    def _of_document(self, document: Any, file: Any, root: str | None) -> Prepared:
+        key = _document_hash(document)
+        # The same document with the same tools is the same definition, unless it has files or places of its own.
+        known_as = (key, self.cards.toolbox.version) if key is not None and file is None and root is None else None
+        if known_as is not None and (known := self._documents.get(known_as)) is not None:
+            return known
+        prepared = self._compile(document, file, root)
+        if known_as is not None:
+            _remember(self._documents, known_as, prepared)
+        return prepared
+
+    def _compile(self, document: Mapping[str, Any], file: Any, root: str | None) -> Prepared:
         directory = root if root is not None or file is None else _directory_of(file)
-        if directory is not None and "graph" in document:
-            from .directories import with_files  # only experiences have files next to them
-
-            document = with_files(document, directory)
-        if isinstance(document, Mapping) and (document.get("kind") == "plan" or "code" in document):
-            from .plan_readers import reader_of
-            from .plan_tools import reading_plan, with_tools  # only plans name tools as Python does
-
-            reader = reader_of(document)
-            document = with_tools(document, self.cards.toolbox, reader, self.effects)
-            with reading_plan(document, self.cards, reader):
-                compiled, fingerprint = self._read(document, reader.compile)
-        else:
-            compiled, fingerprint = self._read(document)
-        known = self._loaded.get((fingerprint, compiled.id))
+        notation = notation_of(document)
+        document = notation.hooks.prepare(document, self.cards, directory)
+        key = _document_hash(document)
+        known = self._compiled.get(key) if key is not None else None
+        if known is None:
+            compiled = notation.hooks.compile(document, self.cards, notation.compile)
+            # The id does not count: the same definition may have another one in another file.
+            fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
+            known = compiled, fingerprint
+            if key is not None:
+                _remember(self._compiled, key, known)
+        compiled, fingerprint = known
         # Only a definition whose tools may be files belongs to a directory. Any other one is the same wherever its file
         # is, so the directory of the file does not count.
-        root = directory if compiled.local else root
-        # A definition from a file carries the places of that file: it is made again each time and shares only the flow.
-        if known is not None and file is None and known.root == root:
+        return self._share(compiled, fingerprint, file, directory if compiled.local else root)
+
+    def _share(self, compiled: Compiled, fingerprint: str, file: Any = None, root: str | None = None) -> Prepared:
+        """Return the definition that equal documents share; one with places of its own shares the flow."""
+        key = fingerprint, compiled.id, root
+        known = self._prepared.get(key)
+        if known is not None and file is None and known.file is None:
             return known
-        loaded = self._make_loaded(compiled, fingerprint, None if known is None else known.flow, file, root)
-        return self._keep(loaded)
-
-    def _read(
-        self, document: Mapping[str, Any], compile: Callable[[Mapping[str, Any]], Compiled] | None = None
-    ) -> tuple[Compiled, str]:
-        """Return a compiled document and its fingerprint; equal documents are compiled once."""
-        key = _document_hash(document)
-        known = self._compiled_documents.get(key) if key is not None else None
-        if known is not None:
-            return known
-        compiled = (compile or notation_of(document).compile)(document)
-        # The id does not count: the same definition may have another one in another file.
-        fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
-        if key is not None:
-            _remember(self._compiled_documents, key, (compiled, fingerprint))
-        return compiled, fingerprint
-
-    def with_concurrency(self, loaded: Prepared, concurrency: int) -> Prepared:
-        """Return the definition with at most `concurrency` nodes running at once."""
-        document: dict[str, Any] = {**loaded.document, "kind": loaded.kind}
-        inside, *way = document, *loaded.compiled.at_once
-        for key in way[:-1]:
-            inside[key] = inside = dict(inside.get(key) or {})
-        inside[way[-1]] = concurrency
-        return self.compile_document(document, loaded.file, loaded.root)
-
-    def load_python_flow(self, source: Built | FlowBuilder | Plan[..., Any]) -> Prepared:
-        """Compile a flow written in Python, and register its own tools that the toolbox does not have."""
-        if not hasattr(source, "done") and not hasattr(source, "document_for"):
-            what = f"a definition is a file, its text, a document, a flow or a plan, not {type(source).__name__}"
-            raise InvalidFlow([Problem(path="", message=what)])
-        toolbox = self.cards.toolbox
-        if hasattr(source, "document_for"):
-            from .plan_tools import load_plan  # only plans name tools as Python does
-
-            return load_plan(source, self)
-        flow = source.done()
-        for tool in flow.tools:
-            if toolbox.get(tool.id) is None:
-                toolbox.register(tool)
-        compiled = flow.compiled
-        known = self._loaded.get((flow.fingerprint, compiled.id))
-        loaded = known if known is not None else self._keep(self._make_loaded(compiled, flow.fingerprint))
-        return loaded if flow.read_result is None else replace(loaded, read_result=flow.read_result)
-
-    def _make_loaded(
-        self,
-        compiled: Compiled,
-        fingerprint: str,
-        flow: Flow | None = None,
-        file: Any = None,
-        root: str | None = None,
-    ) -> Prepared:
-        return Prepared(
+        prepared = Prepared(
             kind=compiled.kind,
             name=compiled.name or compiled.id,
             document=compiled.document,
-            flow=compiled.flow if flow is None else flow,
+            flow=compiled.flow if known is None else known.flow,
             fingerprint=fingerprint,
             warnings=compiled.warnings,
             compiled=compiled,
             file=file,
             root=root,
         )
+        if known is None or known.file is not None:
+            _remember(self._prepared, key, prepared)
+        return prepared
 
-    def _keep(self, loaded: Prepared) -> Prepared:
-        _remember(self._loaded, (loaded.fingerprint, loaded.compiled.id), loaded)
-        return loaded
+    def _of_python(self, source: Any) -> Prepared:
+        """Prepare a flow written in Python, and register its own tools that the toolbox does not have."""
+        if not hasattr(source, "done") and not hasattr(source, "document_for"):
+            what = f"a definition is a file, its text, a document, a flow or a plan, not {type(source).__name__}"
+            raise InvalidFlow([Problem(path="", message=what)])
+        is_plan, toolbox = hasattr(source, "document_for"), self.cards.toolbox
+        flow = source if is_plan else source.done()
+        known: tuple[Any, int, Prepared] | None = flow.known if is_plan else None
+        if known is not None and known[0]() is self and known[1] == toolbox.version:
+            return known[2]
+        for tool in flow.tools:
+            if toolbox.get(tool.id) is None:
+                toolbox.register(tool)
+        if not is_plan:
+            prepared = self._share(flow.compiled, flow.fingerprint)
+            return prepared if flow.read_result is None else replace(prepared, read_result=flow.read_result)
+        document = source.document_for(toolbox, self.cards.effects)
+        with source.program.located_problems():
+            prepared = self.get(document, source.program.as_document(document))
+        prepared = replace(prepared, read_result=source.read_result)
+        source.known = ref(self), toolbox.version, prepared
+        return prepared
 
-    def load_stored(self, definition: Definition) -> Prepared:
-        """Return a stored definition, compiled once per process."""
-        known = self._stored.get((definition.fingerprint, definition.id))
-        if known is not None:
-            return known
-        document = {**definition.document, "kind": definition.kind}
-        if definition.kind == "plan":
-            from .plan_readers import with_origin
+    # --- what is known of it --------------------------------------------------------------------------------------
 
-            document = with_origin(document)  # models save plans; earlier versions did not record it
-        return self.mark_stored(self.compile_document(document))
-
-    def mark_stored(self, loaded: Prepared) -> Prepared:
-        """Return the same definition as one that is stored under its own id."""
-        key = loaded.fingerprint, loaded.compiled.id
-        known = self._stored.get(key)
-        if known is None:
-            known = replace(loaded, stored_id=loaded.compiled.id)
-            _remember(self._stored, key, known)
-        return known
-
-    def cards_for(self, loaded: Prepared) -> Cards | LocalCards:
+    def cards_for(self, prepared: Prepared) -> Cards | LocalCards:
         """Return what is known of the tools that a definition can call."""
-        return LocalCards(self.cards, loaded.root) if loaded.compiled.local else self.cards
+        return LocalCards(self.cards, prepared.root) if prepared.compiled.local else self.cards
 
     @gc_disabled
-    def check(self, loaded: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
-        """Check a definition against the tools there are."""
-        limits = self.limits
-        checked = check(
-            loaded.flow,
-            _card_of_any_tool if has_executor else self.cards_for(loaded),
-            unknown_tools=unknown_tools,
-            secrets=self.secrets,
-            max_nodes=limits.nodes,
-            max_nesting=limits.nesting,
+    def check(self, prepared: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
+        """Check a definition against the tools there are, again only after a change of these."""
+        key = prepared.fingerprint, prepared.root, has_executor
+        version = _ANY_TOOLS if has_executor else self.cards.toolbox.version
+        known = self._checked.get(key)
+        if known is not None and known[0] == version and (known[1] is prepared.file or not known[2].warnings):
+            return known[2]
+        checked = self._check(prepared, unknown_tools, has_executor)
+        # A definition that is right whatever is expected of its tools. Files in a directory change without a notice.
+        is_sure = not checked.problems and not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
+        if is_sure and not prepared.compiled.local:
+            _remember(self._checked, key, (version, prepared.file, checked))
+        return checked
+
+    def _check(self, prepared: Prepared, unknown_tools: str, has_executor: bool) -> Checked:
+        checked = self._check_graph(
+            prepared.flow, _card_of_any_tool if has_executor else self.cards_for(prepared), unknown_tools
         )
         # The graph alone is not enough: an executor knows its tools, a toolbox can lack them.
-        warnings = [*loaded.warnings, *checked.warnings]
-        problems = [_at_declaration(problem, loaded.compiled.typed_at) for problem in checked.problems]
-        if loaded.kind == "plan" and not has_executor:
-            from .plan_readers import reader_of
-            from .plan_tools import with_types  # only plans have types of their own
-
-            reader = reader_of(loaded.document)
-            problems, warnings = with_types(loaded.document, self.cards, reader, problems, warnings)
+        warnings = [*prepared.warnings, *checked.warnings]
+        problems = [_at_declaration(problem, prepared.compiled.typed_at) for problem in checked.problems]
         if not has_executor:
             must_exist = unknown_tools == "problem"
-            problems += check_cycles(loaded.flow, self.cards.toolbox)
-            (problems if must_exist else warnings).extend(lacking(loaded.flow, self.cards.toolbox))
-            problems += self._check_directory(loaded, must_exist)
+            hooks = NOTATIONS[prepared.kind].hooks
+            problems, warnings = hooks.check(prepared, self.cards, (problems, warnings), must_exist)
+            problems = [*problems, *check_cycles(prepared.flow, self.cards.toolbox)]
+            lost = lacking(prepared.flow, self.cards.toolbox)
+            problems, warnings = ([*problems, *lost], warnings) if must_exist else (problems, [*warnings, *lost])
         if not problems and not warnings:
             return Checked(problems=(), warnings=())
         # Only problems need the places of the document, so a sound definition does not read its file again.
         from ..source.document import with_places
 
-        file = loaded.file or self._origin(loaded)
+        file = prepared.file or self._origin(prepared)
         return Checked(problems=tuple(with_places(problems, file)), warnings=tuple(with_places(warnings, file)))
 
-    def _check_directory(self, loaded: Prepared, must_exist: bool) -> Iterable[Problem]:
-        """Check the files that are the tools of an experience; without a directory it has none."""
-        if not loaded.compiled.local:
-            return ()
-        from ..tools.directory.directory import check_files, check_no_directory
+    def _check_graph(self, flow: Flow, cards: Callable[[str], ToolCard | None], unknown_tools: str) -> Checked:
+        limits = self.limits
+        return check(
+            flow,
+            cards,
+            unknown_tools=unknown_tools,
+            secrets=self.secrets,
+            max_nodes=limits.nodes,
+            max_nesting=limits.nesting,
+        )
 
-        calls = calls_of(loaded.flow.body)
-        if loaded.root is None:
-            return check_no_directory(calls) if must_exist else ()
-        return [*check_files(calls, loaded.root), *self._inside(loaded, loaded.root)]
-
-    def _origin(self, loaded: Prepared) -> Any:
+    def _origin(self, prepared: Prepared) -> Any:
         """Return the file that a definition was read from, if it still has the same content."""
-        if loaded.origin is None:
+        if prepared.origin is None:
             return None
         from pathlib import Path
 
         from ..config.toml import display_path
 
         with suppress(InvalidFlow, NotFound):
-            result = self.load(Path(display_path(Path(loaded.origin))))
-            return result.file if result.fingerprint == loaded.fingerprint else None
+            result = self.get(Path(display_path(Path(prepared.origin))))
+            return result.file if result.fingerprint == prepared.fingerprint else None
         return None
 
-    def _inside(self, loaded: Prepared, root: str) -> Iterator[Problem]:
-        """Check the experiences in directories that this one runs."""
-        from ..tools.directory.directory import directories_of
-
-        for node, directory in directories_of(calls_of(loaded.flow.body), root):
-            path = f"{node.meta.source}.impl"
-            try:
-                inside = self.check(self.load(directory)).problems
-            except InvalidFlow as exc:
-                inside = exc.problems
-            except NotFound as exc:
-                yield Problem(path=path, message=str(exc))
-                continue
-            for problem in inside:
-                yield Problem(path=path, message=f"the definition that it names is wrong: {_placed(problem, root)}")
-
-    async def load_and_connect(
-        self, loading: Awaitable[Prepared], connect: Callable[[Flow], Awaitable[None]]
-    ) -> Prepared:
-        """Load a definition and connect the servers of its tools."""
-        try:
-            loaded = await loading
-        except InvalidFlow as error:
-            raise await self.add_tool_problems(error, connect) from None
-        await connect(loaded.flow)
-        return loaded
-
-    async def add_tool_problems(self, error: InvalidFlow, connect: Callable[[Flow], Awaitable[None]]) -> InvalidFlow:
+    async def with_tool_problems(self, error: InvalidFlow) -> InvalidFlow:
         """Add to an error what checking the compiled part of the document against the tools finds."""
         if error.flow is None:
             return error
         from ..source.document import with_places
 
-        await connect(error.flow)
+        await self.cards.connect_for(error.flow)
         directory = None if error.file is None else _directory_of(error.file)
-        checked = check(
-            error.flow,
-            LocalCards(self.cards, directory),
-            unknown_tools="certain",
-            secrets=self.secrets,
-            max_nodes=self.limits.nodes,
-            max_nesting=self.limits.nesting,
-        )
+        checked = self._check_graph(error.flow, LocalCards(self.cards, directory), "certain")
         known = set(error.problems)
         merged = merge_problems(error.problems, with_places(checked.problems, error.file))
         complete = InvalidFlow(merged, error.flow)
@@ -392,11 +390,17 @@ class Definitions:
         complete.warnings = tuple(warning for warning in warnings if warning not in known)
         return complete
 
-    def ensure(self, loaded: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> None:
+    def ensure(self, prepared: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> None:
         """Raise an error if `check` finds a problem."""
-        checked = self.check(loaded, unknown_tools=unknown_tools, has_executor=has_executor)
+        checked = self.check(prepared, unknown_tools=unknown_tools, has_executor=has_executor)
         if checked.problems:
             raise InvalidFlow(checked.problems)
+
+
+def _as_stored(prepared: Prepared) -> Prepared:
+    """Return a definition as one that is stored under its own id."""
+    id = prepared.compiled.id
+    return prepared if prepared.stored_id == id else replace(prepared, stored_id=id)
 
 
 def _document_hash(document: Any) -> bytes | None:
@@ -409,39 +413,15 @@ def _document_hash(document: Any) -> bytes | None:
         return None
 
 
-def _remember(cache: dict[K, V], key: K, value: V) -> None:
+def _remember(cache: dict[K, V], key: K, value: V, most: int = MAX_CACHED) -> None:
     """Add an entry to a cache, and remove the oldest one if it is full."""
-    if len(cache) >= MAX_CACHED:
+    if len(cache) >= most:
         oldest, *_ = cache  # in one step, because other threads may add entries
         cache.pop(oldest, None)
     cache[key] = value
 
 
-def places(loaded: Prepared) -> dict[str, str]:
-    """Return `file:line` of every node of a file by its id, without ids that occur twice."""
-    if loaded.file is None:
-        return {}
-    result: dict[str, str] = {}
-    twice = set()
-    for path, source in node_sources(loaded.flow.body, ""):
-        id = path.rpartition("/")[2]
-        if id in result:
-            twice.add(id)
-        if source:
-            result[id] = f"{loaded.file.file}:{loaded.file.locate(source).line}"
-    return {id: place for id, place in result.items() if id not in twice}
-
-
-def node_sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path of each node, made of ids, and its place in the document."""
-    for node in body.nodes:
-        yield f"{path}{node.id}", node.meta.source
-        for _, part in node_parts(node):
-            if isinstance(part, Graph):
-                yield from node_sources(part, f"{path}{node.id}/")
-
-
-_NO_SCHEMAS = ToolCard()
+_NO_SCHEMAS: Final = ToolCard()
 
 
 def _card_of_any_tool(tool_id: str) -> ToolCard:
@@ -457,74 +437,4 @@ def _at_declaration(problem: Problem, typed_at: str) -> Problem:
 
 def _directory_of(file: Any) -> str | None:
     """Return the directory of a document; None for one that was given as text."""
-    from os import path
-
-    return path.dirname(path.realpath(file.file)) if path.isfile(file.file) else None
-
-
-def _placed(problem: Problem, root: str) -> str:
-    """Render a problem of another document, followed by its place there."""
-    from os import path
-
-    at = problem.place
-    return str(problem) if at is None else f"{problem} ({path.relpath(at.file, root)}:{at.line}:{at.column})"
-
-
-def converted(loaded: Prepared, kind: str, cards: Cards, allow_loss: bool = False) -> Any:
-    """Return the definition in another notation."""
-    from ..notations.writing import ConvertedDocument  # other work does without the writers
-
-    if loaded.kind == kind:
-        own = {"kind": kind, **loaded.document}
-        return ConvertedDocument(own) if allow_loss else own
-    losses: list[Problem] = []
-    document = write(_with_value(loaded), kind, losses, lambda tool: getattr(cards(tool), "output_schema", None))
-    result = tuple(_at_nodes(losses, loaded))
-    if not allow_loss:
-        if result:
-            raise InvalidFlow(result)
-        return document
-    created = ConvertedDocument(document)
-    created.losses = result
-    return created
-
-
-def _with_value(loaded: Prepared) -> Flow:
-    """Return the flow, whose result is the value of its notation: that of an experience is its final state."""
-    flow = loaded.flow
-    if loaded.compiled.value_from != "state":
-        return flow
-    state = Obj(tuple((name, Ref("state", (name,))) for name in flow.state))
-    return replace(flow, body=replace(flow.body, result=state))
-
-
-def _at_nodes(problems: Iterable[Problem], loaded: Prepared) -> list[Problem]:
-    """Move the losses that a writer reports to the places of their nodes in the file."""
-    sources = dict(node_sources(loaded.flow.body, ""))
-    hidden = _hidden_fields(loaded.flow.body)
-    result = []
-    for problem in problems:
-        way = problem.path
-        while way and way not in sources:
-            way = way.rpartition(".")[0]
-        reported = problem if loaded.kind == "flow" else _unwrapped(problem, hidden)
-        there = loaded.file is not None and (way in sources or reported.path in loaded.file.data)
-        at = loaded.file.locate(sources.get(way) or reported.path, reported.column) if there else None
-        result.append(reported if at is None else replace(reported, place=at))
-    return result
-
-
-def _hidden_fields(body: Graph) -> dict[str, str]:
-    """Return the fields that hidden nodes stand for ("mode" of the label "mode: loop"), by id."""
-    labels = ((node.id, node.meta.labels.get("hidden", "")) for node in body.nodes if node.meta.hidden)
-    return {id: label.partition(":")[0] for id, label in labels if label}
-
-
-def _unwrapped(problem: Problem, hidden: Mapping[str, str]) -> Problem:
-    """Name the field that a hidden node stands for in place of the node, and what is inside it without it."""
-    id = re.split(r"[./]", problem.path, maxsplit=1)[0]
-    field = hidden.get(id)
-    if field is None:
-        return problem
-    path = problem.path[len(id) + 1 :] or field
-    return replace(problem, path=path, message=problem.message.removeprefix(f"{field}: "))
+    return dirname(realpath(file.file)) if isfile(file.file) else None

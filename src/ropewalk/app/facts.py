@@ -18,7 +18,7 @@ from ..notations.writing import DIRECTORY_NAMESPACES
 from ..tools.annotations import effect_of
 from ..tools.undo import undo_of
 from ..values import Json
-from .pinned_definition import MOST_PARTS, pinned_definition, require_run
+from .recorded_run import MOST_PARTS, require_run
 
 if TYPE_CHECKING:
     from .context import Context
@@ -94,7 +94,7 @@ def _asking(context: Context, row: RunRow, paths: set[str]) -> Iterator[RunRow]:
 def _facts_of_run(context: Context, row: RunRow) -> dict[str, Json]:
     """Return the facts of the flow of a run; {} if its definition cannot be read here."""
     try:
-        loaded = pinned_definition(context, require_run(context.store, row.id))
+        loaded = context.definitions.get(require_run(context.store, row.id))
     except (RopewalkError, TypeError):
         return {}
     return {"flow": row.name or loaded.name, "kind": row.kind, **facts_of_definition(context, loaded).to_dict()}

@@ -20,10 +20,10 @@ _REALTIME_COARSE: Final = 5  # the clock that Linux has for files; the module ti
 class Stamp(NamedTuple):
     """A state of a definition's file."""
 
-    changed: int
-    """When it was changed, in nanoseconds since the epoch."""
+    changed: tuple[int, int]
+    """When its content and anything of it was changed, in nanoseconds since the epoch; tools can set only the first."""
     size: int
-    number: int
+    number: tuple[int, int]
     content: bytes | None
     """A hash of its content, if another change could leave everything else as it is."""
 
@@ -43,7 +43,8 @@ def stamp_of(path: Path) -> Stamp | None:
     # The clock of files ticks slowly. A file that was written within the present tick can be written again without
     # another time.
     now = time.clock_gettime_ns(_REALTIME_COARSE) if sys.platform == "linux" else time.time_ns()
-    return Stamp(*_identity(found[1]), _hash(*found) if found[1].st_mtime_ns >= now else None)
+    identity = _identity(found[1])
+    return Stamp(*identity, _hash(*found) if max(identity[0]) >= now else None)
 
 
 def _document(path: Path) -> tuple[Path, os.stat_result] | None:
@@ -59,8 +60,8 @@ def _document(path: Path) -> tuple[Path, os.stat_result] | None:
     return next((found for name in EXPERIENCE_DOCUMENTS if (found := _document(path / name)) is not None), None)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_mtime_ns, status.st_size, status.st_ino
+def _identity(status: os.stat_result) -> tuple[tuple[int, int], int, tuple[int, int]]:
+    return (status.st_mtime_ns, status.st_ctime_ns), status.st_size, (status.st_dev, status.st_ino)
 
 
 def _hash(path: Path, status: os.stat_result) -> bytes:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ..argument_checks import wrong_type
-from ..check import UNKNOWN_TOOL, Checked
+from ..check import Checked
 from ..config.settings import ON_REQUEST, POLICIES
 from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
-    from .prepared import Prepared
+    from .prepared import Prepared, Source
 
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
 _ANY_TOOLS = -1  # in place of the version of a toolbox: no tool of it is called
@@ -60,10 +60,10 @@ class Jobs:
 
     def __init__(self, context: Context, correct: Callable[..., Awaitable[Outcome]]) -> None:
         self.context, self.correct = context, correct
+        context.definitions.cards.connect_for = self.connect_for
         self.own_tools, self.saved_plans = OwnTools(self), SavedPlans(self)
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
-        self._checked: tuple[str, int, str | None] | None = None
 
     async def run(self, start: Start) -> dict[str, Json]:
         """Run a new run to its ending, or wait for the run that has its id."""
@@ -81,7 +81,7 @@ class Jobs:
         """Apply the options that change the definition, make the initial state, and check the variables."""
         loaded = _definition(start)
         if start.concurrency is not None:
-            loaded = self.context.definitions.with_concurrency(loaded, start.concurrency)
+            loaded = self.context.definitions.get(loaded.with_concurrency(start.concurrency), loaded.file, loaded.root)
             start = replace(start, definition=loaded)
         if loaded.compiled.local:
             from .directories import seeded
@@ -155,10 +155,8 @@ class Jobs:
 
             still_there(root, row.id)
         if loaded is None:
-            from .pinned_definition import pinned_definition
-
-            await self.context.definitions.prepare({**row.document, "kind": row.kind})
-            loaded = pinned_definition(self.context, row)
+            await self.context.definitions.read_ahead({**row.document, "kind": row.kind})
+            loaded = self.context.definitions.get(row)
         if start.executor is None:
             await self.prepare(loaded)
         listed = replace(start, definition_id=row.definition_id)
@@ -251,8 +249,7 @@ class Jobs:
         await self.connect_for(loaded.flow)
         if context.distributed:
             check_workers_can_call(loaded.flow, context.toolbox)
-        if self._checked != key:
-            await self._ensure(loaded, unknown_tools="problem")
+        await self._ensure(loaded, unknown_tools="problem")
         if requested := self.model_checks(loaded):
             why = await asyncio.to_thread(_unavailable_reason, requested)
             if why is not None:
@@ -278,12 +275,6 @@ class Jobs:
             self._sound.clear()
         self._sound.add(key)
 
-    def remember_checked(self, loaded: Prepared, checked: Checked) -> None:
-        """Remember that a definition was checked completely, so that `prepare` does not check it again."""
-        known = not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
-        if known and not checked.problems and (loaded.root is not None or not loaded.compiled.local):
-            self._checked = (loaded.fingerprint, self.context.toolbox.version, loaded.root)
-
     def with_model_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
         """Add a warning to a check if the model that the definition calls is not available."""
         why = _unavailable_reason(self.model_checks(loaded))
@@ -291,11 +282,11 @@ class Jobs:
             return checked
         return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
 
-    async def check_source(self, loading: Awaitable[Prepared]) -> Checked:
+    async def check_source(self, source: Source) -> Checked:
         """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing."""
         definitions = self.context.definitions
         try:
-            loaded = await definitions.load_and_connect(loading, self.connect_for)
+            loaded = await definitions.find_async(source, connect=True)
         except InvalidFlow as error:
             return Checked(problems=error.problems, warnings=error.warnings)
         return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))

@@ -74,7 +74,7 @@ def open_project(
     context.project = str(config.directory)
     context.model_settings = config.claude
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
-    context.definitions.effects = config.plans.effects
+    context.definitions.cards.effects = config.plans.effects
     plans, usual = config.plans, PlanSettings()
     if (plans.cpu_seconds, plans.wall_seconds) != (usual.cpu_seconds, usual.wall_seconds):
         from ..plans.boundary.pool import Limits, pool

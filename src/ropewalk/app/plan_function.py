@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from ..builder.plan import PLAN, PlanProgram, signature_of
 from ..config.settings import Parallel
 from ..errors import InvalidFlow, Problem
+from ..notations.plan.readers import HERE
+from ..notations.plan.tools import entry_of, with_tools
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .current import current_app
-from .plan_readers import HERE
-from .plan_tools import entry_of, with_tools
 
 if TYPE_CHECKING:
     from .prepared import Prepared

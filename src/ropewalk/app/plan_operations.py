@@ -211,7 +211,7 @@ def saving_plan(plans: Plans) -> Any:
         "tools": {"store_plan": entry},
     }
     install_operations(plans.context, plans.jobs)
-    return plans.context.definitions.compile_document(document)
+    return plans.context.definitions.get(document)
 
 
 def _saving_input(args: Mapping[str, Any]) -> dict[str, Json]:

@@ -21,6 +21,8 @@ from ..engine.engine import new_run_id
 from ..errors import InvalidFlow, InvalidInput, JournalConflict, Problem, RunBusy
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS, RunRow
+from ..notations.plan.readers import MODEL, ORIGIN, prepare_names, reader_of
+from ..notations.plan.tools import servers_in, with_tools
 from ..notations.records import Outcome, outcome
 from ..plans.read.tools import python_name
 from ..source.document import replace_invisible, shorten
@@ -30,12 +32,10 @@ from ..values import Json, check_json, json_problems
 from .corrections import CONTEXT, Corrections, chain_of, require_in_effect
 from .facts import facts_of_definition, facts_of_tool
 from .first_design import find_answer, sent_answers
-from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, apply_limits
-from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
-from .plan_tools import servers_in, with_tools
 from .preflight import check_input
 from .recorded_calls import RecordedCalls, is_compiled, line_at
+from .recorded_run import require_run
 from .run_budget import budgets_of, read_budget
 from .runs.queries import RunService
 from .runs.undo import undo
@@ -186,9 +186,9 @@ class Plans:
             if tool is not None and facts_of_tool(self.context, tool.id).effect in asked:
                 entry.update(approve=True, version=tool_version(tool))
         try:
-            await self.context.definitions.prepare(document)
+            await self.context.definitions.read_ahead(document)
             # `loaded` suggests tools of the toolbox for unknown names.
-            loaded = self.context.definitions.compile_document(document)
+            loaded = self.context.definitions.get(document)
             await self.jobs.connect_for(loaded.flow)
             checked = self.context.definitions.check(loaded, unknown_tools="problem")
             problems = list(checked.problems)
@@ -443,8 +443,8 @@ class Plans:
     async def _own_program(self, row: RunRow) -> tuple[Prepared | None, list[Problem]]:
         """Return the program that a run was started with, checked again."""
         try:
-            await self.context.definitions.prepare({**row.document, "kind": KIND})
-            loaded = pinned_definition(self.context, row)
+            await self.context.definitions.read_ahead({**row.document, "kind": KIND})
+            loaded = self.context.definitions.get(row)
             await self.jobs.connect_for(loaded.flow)
             return loaded, list(self.context.definitions.check(loaded, unknown_tools="problem").problems)
         except InvalidFlow as error:
@@ -525,7 +525,7 @@ class Plans:
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
         version = await run_sync_in_thread(self.context.store, lambda: store_plan(self.context, loaded))
-        tool = register_saved_plan(self.jobs, self.context.definitions.mark_stored(loaded))
+        tool = register_saved_plan(self.jobs, replace(loaded, stored_id=loaded.compiled.id))
         return {
             "status": "saved",
             "tool": tool.id,

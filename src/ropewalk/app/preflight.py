@@ -5,7 +5,7 @@ Refused here: running anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..argument_checks import wrong_type
@@ -23,6 +23,7 @@ from ..errors import (
     ToolError,
 )
 from ..ir import Flow, Graph
+from ..notations.registry import NOTATIONS
 from ..ops import MODEL, calls_of
 from ..schema import compile_schema
 from ..tools.backends.kinds import backend_kind
@@ -52,8 +53,14 @@ class Cards:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
-        self.load: Callable[[Path], Prepared] | None = None
-        """Loads the definition in a directory."""
+        self.effects: Mapping[str, str] = {}
+        """What tools do, where the project overrides their hints."""
+        self.load: Callable[[Path], Prepared]
+        """Prepares the definition in a directory."""
+        self.problems_in: Callable[[Path], Iterable[Problem]]
+        """Checks the definition in a directory."""
+        self.connect_for: Callable[[Flow], Awaitable[None]] = lambda flow: toolbox.connect_for(tools_of(flow.body))
+        """Connects the servers of the tools that a flow calls."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
         self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
 
@@ -84,10 +91,9 @@ class Cards:
         return known[1]
 
     def _infer_output(self, loaded: Prepared) -> dict[str, Json] | None:
-        if loaded.kind == "plan" and not isinstance(loaded.compiled.output_schema, dict):
-            from .plan_readers import reader_of
-
-            return reader_of(loaded.document).types(loaded.document, self).output
+        hooks = NOTATIONS[loaded.kind].hooks
+        if not isinstance(loaded.compiled.output_schema, dict) and (found := hooks.infer_output(loaded, self)):
+            return found[0]
         return output_of(loaded.compiled, LocalCards(self, loaded.root) if loaded.compiled.local else self)
 
     def state_of(self, root: str, path: str) -> dict[str, Json] | None:
@@ -97,7 +103,7 @@ class Cards:
         from ..tools.directory.paths import PathError, find
 
         try:
-            return None if self.load is None else self.output_of(self.load(find(Path(root), path, directory=True)))
+            return self.output_of(self.load(find(Path(root), path, directory=True)))
         except (PathError, InvalidFlow, NotFound):  # which the check of the files reports
             return None
 

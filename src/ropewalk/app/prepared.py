@@ -48,6 +48,15 @@ class Prepared:
     # Converts a result to the type that a flow written in Python declares, or None.
     read_result: Callable[[Any], Any] | None = field(default=None, compare=False, repr=False)
 
+    def with_concurrency(self, concurrency: int) -> dict[str, Json]:
+        """Return the document with at most `concurrency` nodes running at once."""
+        document: dict[str, Any] = {**self.document, "kind": self.kind}
+        inside, *way = document, *self.compiled.at_once
+        for key in way[:-1]:
+            inside[key] = inside = dict(inside.get(key) or {})
+        inside[way[-1]] = concurrency
+        return document
+
     @property
     def definition_id(self) -> str | None:
         """The id or the directory under which the runs of this definition are listed; None for a document or file."""

@@ -37,12 +37,11 @@ def read_budget(budget: Mapping[str, Json] | None, place: str = "budget") -> dic
 
 def project_accounts(settings: BudgetSettings, job: Job, is_part: bool) -> Limits:
     """Return the accounts of a new run that the project sets: its own, except for parts, and that of the definition."""
-    new, accounts = job.new, {}
-    if settings.per == "day":
-        when = datetime.now(UTC).date().isoformat()
-    else:
-        when = f"run:{job.chain or new.id}"
+    new, accounts = job.new, dict[str, Mapping[str, float]]()
     limits = {name: limit for name in MAX_LIMITS if (limit := getattr(settings, name)) is not None}
+    if not limits and not settings.definitions:
+        return accounts
+    when = datetime.now(UTC).date().isoformat() if settings.per == "day" else f"run:{job.chain or new.id}"
     if limits and not is_part:
         accounts[f"project {when}"] = limits
     for name in dict.fromkeys((new.definition_id, new.name)):

@@ -11,13 +11,12 @@ from ..errors import InvalidFlow, NotFound
 from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, Entry, RunRow
+from ..notations.plan.readers import with_origin
 from ..notations.registry import value_in
 from ..ops import Call
 from ..tools.reserved import OWN, PLANS, VALUE
 from ..tools.tool import Tool
 from ..values import Json
-from .pinned_definition import pinned_definition
-from .plan_readers import with_origin
 
 if TYPE_CHECKING:
     from .context import Context
@@ -40,8 +39,8 @@ async def register_saved_plans(jobs: Jobs) -> None:
         if getattr(handler, "fingerprint", None) == definition.fingerprint:
             continue
         try:
-            await context.definitions.prepare(with_origin({**definition.document, "kind": KIND}))
-            loaded = context.definitions.load_stored(definition)
+            await context.definitions.read_ahead(with_origin({**definition.document, "kind": KIND}))
+            loaded = context.definitions.get(definition)
             if getattr(handler, "fingerprint", None) != loaded.fingerprint:
                 register_saved_plan(jobs, loaded)
         except InvalidFlow as error:  # its tools have changed since
@@ -103,7 +102,7 @@ def recorded_schema(context: Context, place: str) -> dict[str, Json] | None:
     # The schema is that of the tool that was called, or of the result of the definition.
     try:
         row, entry = _find_recorded(context, place)
-        loaded = pinned_definition(context, row)
+        loaded = context.definitions.get(row)
     except (NotFound, InvalidFlow):
         return None
     if entry is None:

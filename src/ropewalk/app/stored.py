@@ -80,7 +80,7 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         if arguments.get("id") is None:
             # Not one made of its name: a definition with the same id would be replaced.
             arguments = {**arguments, "id": str(uuid.uuid4())}
-        loaded = self.context.definitions.compile_document({**arguments, "kind": self.kind})
+        loaded = self.context.definitions.get({**arguments, "kind": self.kind})
         self.context.definitions.ensure(loaded)
         document = loaded.document
         definition = Definition(
@@ -156,7 +156,7 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
             executor=start.executor,
             on_event=start.on_event,
             park=start.park,
-            definition=self.context.definitions.load_stored(definition),
+            definition=self.context.definitions.get(definition),
             definition_id=id,
             run_id=arguments.get("executionId"),
             input=arguments.get("input"),

@@ -15,6 +15,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from math import isfinite
 from typing import Any, Final
@@ -167,6 +168,17 @@ class PlanProgram:
         if self._problems:
             raise InvalidFlow(self._problems)
         self.code = "\n".join(line.text for line in self._lines) or "pass"
+
+    @contextmanager
+    def located_problems(self) -> Iterator[None]:
+        """Move the problems of an InvalidFlow of the block to their places in the file of the function."""
+        try:
+            yield
+        except InvalidFlow as error:
+            located = InvalidFlow(map(self.located, error.problems), error.flow)
+            located.warnings = tuple(map(self.located, error.warnings))
+            located.unlisted = error.unlisted
+            raise located from None
 
     def located(self, problem: Problem) -> Problem:
         """Return a problem of the program with its place in the file of the function."""

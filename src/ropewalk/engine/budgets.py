@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import BudgetExceeded, NodeFailed, StoreError
 from ..journal.address import run_sync_in_thread
 from ..journal.ledger import Exhausted, LedgerStore, Limits
-from ..journal.protocol import RunRow
+from ..journal.protocol import NewRun, RunRow
 from ..ops import MODEL
 from ..values import Json
 
@@ -58,13 +58,15 @@ def open_budgets(job: Job, project: Callable[[Job, bool], Limits]) -> None:
 
 def _own_limits(job: Job) -> dict[str, float]:
     """Return the limits of a run: of its own and of its definition the lower ones."""
+    if not job.flow.budget and not job.budget:
+        return {}
     limits = dict(job.flow.budget or {})
     for name, limit in (job.budget or {}).items():
         limits[name] = min(limit, limits.get(name, limit))
     return limits
 
 
-def enter(row: RunRow) -> Token[Limits]:
+def enter(row: RunRow | NewRun) -> Token[Limits]:
     """Let the runs that begin inside a run count for its accounts, until `leave` is called."""
     return _outer.set(limits_of(row))
 
@@ -81,9 +83,10 @@ def ends_run(failed: NodeFailed) -> bool:
     return any(budget["account"] in limits for budget in failed.budgets)
 
 
-def limits_of(row: RunRow) -> Limits:
+def limits_of(row: RunRow | NewRun) -> Limits:
     """Return the accounts that a run counts for, with the limits of each."""
-    limits: Limits = (row.context or {}).get(CONTEXT) or {}
+    context: Any = row.context or {}
+    limits: Limits = context.get(CONTEXT) or {}
     return limits
 
 
@@ -92,7 +95,7 @@ def has_ledger(store: object) -> bool:
     return isinstance(store, LedgerStore)
 
 
-async def begin(job: Job, row: RunRow, store: Any) -> BudgetExceeded | None:
+async def begin(job: Job, row: RunRow | NewRun, store: Any) -> BudgetExceeded | None:
     """Let a job keep to the budgets of its run, and return the error if its time ends by one of them."""
     limits = limits_of(row)
     inner = {account: limits[account] for account in row.context[_INNER]} if limits else {}
@@ -121,7 +124,7 @@ def join(store: Any, run_id: str, accounts: Iterable[str]) -> None:
     store.join(run_id, accounts, time.time() + _KEPT)
 
 
-def limit_calls(job: Job, row: RunRow, store: Any) -> None:
+def limit_calls(job: Job, row: RunRow | NewRun, store: Any) -> None:
     """Let the calls of a job keep to the budgets of its run, also where a worker executes only a chunk of the run."""
     limits = limits_of(row)
     if not limits:
@@ -133,7 +136,7 @@ def limit_calls(job: Job, row: RunRow, store: Any) -> None:
         job.caller = BudgetedCaller(job.caller, store, limits)
 
 
-async def end(row: RunRow, store: Any, seconds: float) -> None:
+async def end(row: RunRow | NewRun, store: Any, seconds: float) -> None:
     """Settle the seconds of a run that has ended."""
     if limits_of(row):
         await run_sync_in_thread(store, lambda: store.settle(_time_key(row.id), {"seconds": seconds}))

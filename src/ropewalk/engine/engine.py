@@ -355,7 +355,8 @@ class Engine:
         try:
             if log.resumed:
                 _check_resumable(job, log.run)
-            late = await _begin(job, log.run, self.store)
+            opened = log.run if log.resumed else job.new  # the row of a new run takes time to make
+            late = await _begin(job, log, opened, self.store)
             program = self.program(job)
             run = self._make_run(program, job, log, log.run.spent if log.resumed else 0.0)
         except BaseException:
@@ -370,7 +371,7 @@ class Engine:
         if (began := getattr(job.caller, "began", None)) is not None:
             began(run.id)
         ending: Ending | None = None
-        token = budgets.enter(log.run)
+        token = budgets.enter(opened)
         try:
             if run.watcher is not None:
                 about = {"nodes": program.node_count, "name": job.new.name, "kind": job.new.kind}
@@ -385,7 +386,7 @@ class Engine:
             else:
                 if ending.status in ("completed", "partial") and hasattr(job.caller, "ends"):
                     job.caller.ends()
-                await budgets.end(log.run, self.store, ending.duration)
+                await budgets.end(opened, self.store, ending.duration)
                 result = await self._record_ending(job, run, ending)
         except BaseException as exc:
             self._parts.pop(run.id, None)  # they continue when this run is resumed
@@ -395,8 +396,7 @@ class Engine:
             budgets.leave(token)
             if self.live.get(run.id) is run:  # it is another one if somebody resumed the run after this loop was closed
                 del self.live[run.id]
-            ended = getattr(job.caller, "ended", None)
-            if ended is not None:
+            if (ended := getattr(job.caller, "ended", None)) is not None:
                 await ended(run.id)
         if (self._parts or log.resumed) and result.get("status") != "waiting":
             await run_sync_in_thread(self.store, lambda: self._end_parts(run.id, log.resumed))
@@ -547,11 +547,11 @@ class _Abandoned(Exception):
     """The task that executed a run was cancelled; whoever waits for the run takes over."""
 
 
-async def _begin(job: Job, row: RunRow, store: Store) -> BudgetExceeded | None:
+async def _begin(job: Job, log: Log, opened: RunRow | NewRun, store: Store) -> BudgetExceeded | None:
     """Begin a run unless its caller refuses, and return the error if its time ends by a budget."""
     if (begins := getattr(job.caller, "begins", None)) is not None:
-        await begins(row, store)
-    return await budgets.begin(job, row, store)
+        await begins(log.run, store)
+    return await budgets.begin(job, opened, store)
 
 
 def _check_resumable(job: Job, row: RunRow) -> None:

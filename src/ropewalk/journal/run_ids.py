@@ -9,19 +9,33 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
 from typing import Final
 
 _COUNTER_BITS: Final = 42
 _lock = threading.Lock()
 _last = 0  # the milliseconds of the latest id
 _counter = 0
+_BYTES: Final = 10  # random ones per id
+_random: Iterator[bytes] = iter(())  # for the ids that follow: a system call for each costs more than all else
+
+
+def _draw() -> bytes:
+    """Return the random bytes of one id."""
+    global _random
+    drawn = next(_random, b"")
+    if drawn:
+        return drawn
+    pool = os.urandom(64 * _BYTES)
+    _random = iter([pool[at : at + _BYTES] for at in range(0, len(pool), _BYTES)])
+    return next(_random)
 
 
 def new_run_id() -> str:
     """Return a new id, greater than every one that this process returned before."""
     global _last, _counter
-    random = int.from_bytes(os.urandom(10))
     with _lock:
+        random = int.from_bytes(_draw())
         now = time.time_ns() // 1_000_000
         if now > _last:
             # The highest bit is 0, so that there is room to count.
@@ -38,9 +52,9 @@ def new_run_id() -> str:
 
 
 def _forget() -> None:
-    """Start a counter of its own in a forked process, so that two processes do not count alike."""
-    global _lock, _last
-    _lock, _last = threading.Lock(), 0
+    """Start a counter and random bytes of its own in a forked process, so that no two processes make one id."""
+    global _lock, _last, _random
+    _lock, _last, _random = threading.Lock(), 0, iter(())
 
 
 if hasattr(os, "register_at_fork"):

@@ -299,7 +299,7 @@ class WorkflowBuilder:
             if run_id is not None:
                 await retry_failed_run(self._app, build_id)  # finished phases are not repeated
             request = {"task": prompt, **self._request}
-            result = await self._app.execute(self._app.loaded(DOCUMENT), input=request, run_id=build_id)
+            result = await self._app.execute(self._app.load(DOCUMENT), input=request, run_id=build_id)
         finally:
             _current_listener.reset(token)
         if listener.failure is not None:

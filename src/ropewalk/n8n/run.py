@@ -59,7 +59,7 @@ class BuildParts:
 
     def loaded(self, document: Mapping[str, Any], /) -> Any:
         """Compile a document."""
-        return self._app.loaded(document)
+        return self._app.load(document)
 
     async def execute(
         self,

@@ -32,6 +32,7 @@ from ..values import Json, did_you_mean
 from . import fields as f
 from .budget import check_budget
 from .fields import Checker, Report, add_problem, join, read_document
+from .project import Hooks
 from .registry import Compiled, all_problems
 from .undo import check_undo_policy, check_undos, compile_undos
 
@@ -583,3 +584,13 @@ def _error(error: Exception | None) -> Json:
             **failure_data(error, node),
         }
     return None if error is None else {"nodeId": None, "message": str(error), "kind": type(error).__name__}
+
+
+class AgentHooks(Hooks):
+    """Names the tools that the loop of an agent calls."""
+
+    def own_tools(self, document: Mapping[str, Any]) -> frozenset[str]:
+        return frozenset((MODEL, APPROVAL, *(PLAN_OPERATIONS if document.get("plans") is True else ())))
+
+
+HOOKS: Final = AgentHooks()

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
+from os.path import basename
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..check import check
@@ -20,6 +21,7 @@ from ..fast_dataclass import dataclass
 from ..ir import Flow
 from ..ops import Program
 from ..values import Json, did_you_mean
+from .project import PLAIN, Hooks
 
 if TYPE_CHECKING:
     from ..check.inference import Source
@@ -71,6 +73,17 @@ class Notation:
     kind: str
     file: str
     value: str
+    # The file with the hooks of a notation whose documents need their project.
+    hooks_file: str | None = None
+    # The names of files whose documents are of this notation without saying it.
+    file_names: tuple[str, ...] = ()
+
+    @property
+    def hooks(self) -> Hooks:
+        """The hooks of documents that need their project."""
+        if self.hooks_file is None:
+            return PLAIN
+        return import_module(f".{self.hooks_file}", __package__).HOOKS  # type: ignore[no-any-return]
 
     @property
     def fits(self) -> Callable[[Mapping[str, Json]], bool]:
@@ -93,16 +106,17 @@ class Notation:
         return getattr(import_module(f".{self.file}", __package__), name, None)
 
 
+_EXPERIENCE_FILES: Final = ("experience.yaml", "experience.yml", "experience.json")
 NOTATIONS: Final[dict[str, Notation]] = {
     notation.kind: notation
     for notation in (  # the broadest shape first
-        Notation("agent", "agent", value="result"),
+        Notation("agent", "agent", value="result", hooks_file="agent"),
         Notation("chain", "chain.render", value="results"),
         Notation("composite", "composite", value="result"),
         Notation("composition", "composition.render", value="data"),
-        Notation("experience", "experience.render", value="finalState"),
+        Notation("experience", "experience.render", "finalState", "experience.project", _EXPERIENCE_FILES),
         Notation("flow", "flow", value="result"),
-        Notation("plan", "plan.render", value="result"),
+        Notation("plan", "plan.render", value="result", hooks_file="plan.project"),
         Notation("runchain", "runchain", value="result"),
     )
 }
@@ -114,6 +128,12 @@ def value_in(result: Mapping[str, Json], kind: str) -> Json:
     """Return the value in the result of a run."""
     notation = NOTATIONS.get(kind)
     return None if notation is None else result.get(notation.value)
+
+
+def kind_of_file(file: str) -> str | None:
+    """Return the notation of the document in a file, if the name of the file tells."""
+    name = basename(file)
+    return next((notation.kind for notation in NOTATIONS.values() if name in notation.file_names), None)
 
 
 TEST: Final = "test"

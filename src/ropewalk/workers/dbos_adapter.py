@@ -22,7 +22,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -279,8 +279,10 @@ class Client:
                 self._client = None
 
 
-def prepare(target: Target) -> None:
-    """Create the tables of DBOS or migrate them; quick when they are up to date."""
+def prepare(target: Target, queues: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """Create or migrate the tables of DBOS, and register queues for all workers; quick when all is up to date."""
+
+    # Blocking; not on an event loop. DBOS looks for new queues once a second, so they are there before it starts.
     dbos = import_dbos()
     pool = connection_pool(target, 2)
     try:
@@ -288,6 +290,11 @@ def prepare(target: Target) -> None:
         try:
             check_instance("DBOSClient", client)
             client._sys_db.run_migrations()
+            for name, limits in (queues or {}).items():
+                queue = client.register_queue(
+                    name, polling_interval_sec=_POLL_AFTER_SIGNAL, on_conflict="always_update", **limits
+                )
+                check_instance("Queue", queue)
         finally:
             client.destroy()
     finally:
@@ -378,6 +385,12 @@ def delete_ended_workflows(target: Target) -> int:
     return deleted
 
 
+def _database_class() -> Any:
+    from dbos._sys_db import SystemDatabase
+
+    return SystemDatabase
+
+
 class Executor:
     """DBOS in a worker's process, made and launched on the event loop that executes the runs."""
 
@@ -391,7 +404,7 @@ class Executor:
         self._executing: dict[str, None] = {}
         self._unpolled_queues: set[str] = set()
         self._pauses: dict[str, float] = {}
-        self._registrar: int | None = None  # the thread that registers queues, which reads them too
+        self._original_get_queue: Any = None
         self._takes_nothing = False
 
     @property
@@ -402,9 +415,12 @@ class Executor:
         return list(self._executing)
 
     def launch(
-        self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Sequence[str], uncounted_queue: str
+        self,
+        workflows: Mapping[str, Callable[..., Awaitable[Any]]],
+        queues: Mapping[str, Mapping[str, Any]],
+        uncounted_queue: str,
     ) -> None:
-        """Start to take workflows."""
+        """Start to take workflows from these queues, which are registered with these limits."""
         dbos = import_dbos()
         quiet_logs()
         config: dict[str, Any] = {
@@ -425,9 +441,10 @@ class Executor:
             dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(self._count_execution(body))
         dbos.DBOS.listen_queues([*queues, uncounted_queue])
         self.listener = QueueListener([*queues, uncounted_queue])
-        dbos.DBOS.launch()
+        self.listener.wake()  # take what was queued before
         self._check_columns()
-        self._wake_threads_by_signal(queues, uncounted_queue)
+        self._wake_threads_by_signal(queues, uncounted_queue)  # before the first of them starts
+        dbos.DBOS.launch()
 
     def _check_columns(self) -> None:
         import sqlalchemy
@@ -462,40 +479,26 @@ class Executor:
         """The queues whose thread has not called `get_queue` yet, so that this worker cannot wake or limit it."""
         return self._unpolled_queues
 
-    def register_queues(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
-        """Register queues for all workers."""
-
-        # Blocking; not on an event loop.
-        self._registrar = threading.get_ident()
-        try:
-            for name, limits in queues.items():
-                queue = self._dbos.register_queue(
-                    name, polling_interval_sec=_POLL_AFTER_SIGNAL, on_conflict="always_update", **limits
-                )
-                check_instance("Queue", queue)
-                if name in self._pauses and {"global_concurrency", "limiter"} & set(limits):
-                    self._pauses[name] = _POLL_SHARED
-        finally:
-            self._registrar = None
-
-    def _wake_threads_by_signal(self, queues: Sequence[str], uncounted_queue: str) -> None:
+    def _wake_threads_by_signal(self, queues: Mapping[str, Mapping[str, Any]], uncounted_queue: str) -> None:
         """Make the threads of the queues wait for a signal before they poll, by replacing `get_queue`, which each
         calls first."""
 
         # DBOS has a concurrency per queue, equal in all workers; the concurrency of a worker holds for all its queues
         # together. So at each poll, a queue gets at most the number of runs that the other queues leave.
-        database, active = self._dbos._sys_db, self._dbos._active_workflows_set
-        original = database.get_queue
+        database_class = _database_class()
+        active, original = self._dbos._active_workflows_set, database_class.get_queue
         names = [*queues, uncounted_queue]
         self._unpolled_queues = set(names)
         self._pauses = dict.fromkeys(names, _POLL_IDLE)
+        # In these queues, a run of another worker that ends makes room.
+        self._pauses |= {name: _POLL_SHARED for name in queues if {"global_concurrency", "limiter"} & set(queues[name])}
 
-        def get_queue(name: str, *args: Any, **more: Any) -> Any:
-            if name not in self._pauses or threading.get_ident() == self._registrar:
-                return original(name, *args, **more)
+        def get_queue(database: Any, name: str, *args: Any, **more: Any) -> Any:
+            if database.engine.pool is not self._pool.pool or name not in self._pauses:
+                return original(database, name, *args, **more)
             self._unpolled_queues.discard(name)
             self.listener.wait(name, self._pauses[name])
-            queue = original(name, *args, **more)
+            queue = original(database, name, *args, **more)
             # A concurrency of 0 makes the thread take nothing at this poll.
             if queue is None:
                 return queue
@@ -507,7 +510,9 @@ class Executor:
                 queue._worker_concurrency = free_places if own is None else min(own, free_places)
             return queue
 
-        database.get_queue = get_queue
+        # The threads start while DBOS launches, so the instance that they ask does not exist before.
+        database_class.get_queue = get_queue
+        self._original_get_queue = original
 
     def stop_taking(self) -> None:
         """Take no more workflows; those in progress continue."""
@@ -521,4 +526,6 @@ class Executor:
         self.listener.close()
         if self._dbos is not None:
             import_dbos().DBOS.destroy(workflow_completion_timeout_sec=0)
+        if self._original_get_queue is not None:
+            _database_class().get_queue = self._original_get_queue
         self._pool.dispose()

@@ -25,9 +25,6 @@ PUBLIC: Final[dict[str, tuple[str, ...]]] = {
     "DBOS.destroy": ("workflow_completion_timeout_sec",),
     "DBOS.launch": (),
     "DBOS.listen_queues": (),
-    "DBOS.register_queue": (
-        "polling_interval_sec", "on_conflict", "global_concurrency", "worker_concurrency", "limiter",
-    ),
     "DBOS.workflow": ("name", "max_recovery_attempts"),
     "DBOS.workflow_id": (),
     "DBOSClient": (
@@ -40,12 +37,14 @@ PUBLIC: Final[dict[str, tuple[str, ...]]] = {
     "DBOSClient.destroy": (),
     "DBOSClient.enqueue_in_transaction": (),
     "DBOSClient.list_schedules": ("workflow_name",),
+    "DBOSClient.register_queue": (
+        "polling_interval_sec", "on_conflict", "global_concurrency", "worker_concurrency", "limiter",
+    ),
     "DBOSClient.resume_workflows": (),
 }  # fmt: skip
 """The public names of DBOS that Ropewalk uses, with the parameters that it passes by name."""
 
 PRIVATE: Final[dict[str, tuple[str, ...]]] = {
-    "DBOS._sys_db": (),
     "_core.ActiveWorkflowById.count_for_queue": (),
     "_sys_db.SystemDatabase.get_queue": (),
     "_sys_db.SystemDatabase.run_migrations": (),

@@ -169,7 +169,8 @@ class Worker:
         names = [existing_queue_name(name, self.settings) for name in self._queue_names] or list(
             queue_limits(self.settings)
         )
-        prepare(self.store.target)
+        limits = all_queue_limits(self.settings)
+        await asyncio.to_thread(prepare, self.store.target, limits)
         description = {"concurrency": self.limits.concurrency, "queues": names, "version": code_version()}
         self._heartbeat = Heartbeat(
             self.registry,
@@ -197,8 +198,7 @@ class Worker:
                 SCHEDULE_WORKFLOW: self._start_due,
                 CHUNK_WORKFLOW: self.execute_chunk,
             }
-            executor.launch(workflows, names, CHUNK_QUEUE)
-            await asyncio.to_thread(executor.register_queues, all_queue_limits(self.settings))
+            executor.launch(workflows, {name: limits[name] for name in names}, CHUNK_QUEUE)
             unsubscribe += [self.store.hear(receive) for receive in (executor.listener.receive, self._chunks.receive)]
             await asyncio.to_thread(self._on_reaped, dead)
             asyncio.get_running_loop().call_later(ASKED_WITHIN, self._check_queues)

@@ -364,7 +364,7 @@ class Workers:
         root = (row.context or {}).get("root")
         ending = Ending(run_id=row.id, status="failed", error=missing)
         try:
-            result: dict[str, Json] = self._app.definitions.compile_document(
+            result: dict[str, Json] = self._app.definitions.get(
                 {**document, "kind": row.kind}, root=root
             ).compiled.render(ending)
         except RopewalkError:  # its document cannot be loaded here

@@ -15,7 +15,7 @@ from ...journal.open_waits import describe_wait, match_signals, open_waits, sign
 from ...journal.protocol import APPROVAL, ENDS, Entry, OpenWait, RunRow, Signal, iso
 from ...tools.mcp.questions import answer_problems
 from ...values import Json
-from ..pinned_definition import outermost, require_run
+from ..recorded_run import outermost, require_run
 
 if TYPE_CHECKING:
     from ..context import Context

@@ -15,7 +15,6 @@ from ...ir import Graph, bodies
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import RunRow
 from ...values import Json
-from ..pinned_definition import pinned_definition
 from .liveness import RESUMABLE
 from .steps import events_of, reuse_cutoff
 
@@ -68,7 +67,7 @@ class Following:
             return []
         self._to_begin = False
         try:
-            nodes = _count(pinned_definition(self._runs.context, row).flow.body)
+            nodes = _count(self._runs.context.definitions.get(row).flow.body)
         except RopewalkError:  # what this process cannot read a worker may: only the count is missing
             nodes = 0
         return [self._of_run("run.started", row.started_at, {"nodes": nodes, "name": row.name, "kind": row.kind})]

@@ -18,7 +18,6 @@ from ...journal.past import LONG
 from ...journal.protocol import ENDS, Entry, RunRow, Store
 from ...ops import Branch
 from ...values import Json
-from ..pinned_definition import pinned_definition
 from .instances import Attempt, Instances
 from .steps import steps
 
@@ -56,7 +55,7 @@ def with_untaken(context: Context, row: RunRow, history: Iterable[Entry]) -> lis
     """Add a skip to the record for each node of a branch that was not taken."""
     listed = list(history)
     try:
-        flow = pinned_definition(context, row).flow
+        flow = context.definitions.get(row).flow
     except (RopewalkError, TypeError):
         return listed
     if not any(isinstance(node.op, Branch) for node in nodes_of(flow.body)):
@@ -181,7 +180,7 @@ def _block_paths(context: Context, row: RunRow, entries: list[Entry]) -> set[str
     if not empty:
         return set()
     try:
-        result = Instances(pinned_definition(context, row).flow.body, empty)
+        result = Instances(context.definitions.get(row).flow.body, empty)
     except (RopewalkError, TypeError):  # its definition cannot be read here any more
         return set()
     attempts = {entry.path: result.at(entry.path) for entry in empty}

@@ -16,8 +16,8 @@ from ...journal.sql.rows import CHUNK
 from ...notations.records import Outcome
 from ...notations.registry import NOTATIONS
 from ...values import Json
-from ..pinned_definition import SAME, pinned_definition
 from ..presenters import run_line
+from ..recorded_run import SAME
 from ..run_budget import budgets_of
 from ..start import Executor, Start
 from . import argument_checks
@@ -456,7 +456,7 @@ class RunService:
         Raises:
             NotFound: There is no run with this id.
         """
-        from ..pinned_definition import outermost, require_run
+        from ..recorded_run import outermost, require_run
 
         argument_checks.require_texts(run_id=run_id)
         return outermost(self.store, require_run(self.store, run_id)).id
@@ -595,7 +595,7 @@ class RunService:
         Args:
             run_id: The id of the run.
         """
-        from ..pinned_definition import require_run
+        from ..recorded_run import require_run
         from .undone import undo_report
 
         argument_checks.require_texts(run_id=run_id)
@@ -614,7 +614,7 @@ class RunService:
         Raises:
             NotFound: There is no such run.
         """
-        from ..pinned_definition import require_run
+        from ..recorded_run import require_run
         from .compare import RecordedRun, compare_runs, flow_changes
 
         argument_checks.require_texts(a=a, b=b)
@@ -622,7 +622,7 @@ class RunService:
         differences = []
         if row_a.fingerprint != row_b.fingerprint and row_a.kind == row_b.kind:
             differences = flow_changes(
-                pinned_definition(self.context, row_a).flow, pinned_definition(self.context, row_b).flow
+                self.context.definitions.get(row_a).flow, self.context.definitions.get(row_b).flow
             )
         return compare_runs(RecordedRun(row_a, self.history(a)), RecordedRun(row_b, self.history(b)), differences)
 

@@ -30,7 +30,7 @@ from ...ops import Call
 from ...plans.rows import step_key
 from ...tools.annotations import effect_of
 from ...values import Json
-from ..pinned_definition import MOST_PARTS, SAME, outermost, pinned_definition, replacement, require_run
+from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_run
 from .accept import (
     Accept,
     Accepted,
@@ -237,7 +237,7 @@ def _missing_inside(context: Context, row: RunRow, plan: RetryPlan) -> dict[str,
             continue
         path = part.id.removeprefix(f"{row.id}/")
         inner_row = require_run(context.store, part.id)  # lists have no large values
-        flow = pinned_definition(context, inner_row).flow
+        flow = context.definitions.get(inner_row).flow
         history = context.store.history(part.id)
         inner = plan_retry(flow, inner_row, history, context.store, (), names_inside(path, plan.inside))
         unplanned = _missing_inside(context, inner_row, inner)
@@ -384,7 +384,7 @@ async def _rerun_part(
         else:
             past = list(log.past.values())
             plan = await run_sync_in_thread(
-                store, lambda: plan_retry(pinned_definition(context, row).flow, row, past, store, (), accept)
+                store, lambda: plan_retry(context.definitions.get(row).flow, row, past, store, (), accept)
             )
         warn(plan, inside=around)
         return await _forget_steps(context, row, log, plan, warn, around)
@@ -403,7 +403,7 @@ async def fork(jobs: Jobs, run_id: str, definition: Source | None, at: Sequence[
     check_run_id(new_id)
     if new_id is not None and await run_sync_in_thread(store, lambda: store.get_run(new_id)) is not None:
         raise RunExists(new_id)
-    old = pinned_definition(context, row)
+    old = context.definitions.get(row)
     new = old if definition is None else replacement(context, row, await context.definitions.find_async(definition))
     started_with = row.context or {}
     forked = replace(
@@ -474,7 +474,7 @@ def _definition_id(context: Context, row: RunRow, old: Prepared, new: Prepared) 
     if id in (row.definition_id, old.compiled.id):
         return row.definition_id
     stored = None if id is None else context.store.get_definition(new.kind, id)
-    same = stored is not None and context.definitions.load_stored(stored).fingerprint == new.fingerprint
+    same = stored is not None and context.definitions.get(stored).fingerprint == new.fingerprint
     return id if same else new.root
 
 

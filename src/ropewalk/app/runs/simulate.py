@@ -30,7 +30,7 @@ from ...redaction import Redaction
 from ...tools.backends.route import Args, OnProgress, Route
 from ...tools.bound_call import Bound, Rules, bind_route
 from ...values import Json, fresh
-from ..pinned_definition import pinned_definition, require_run
+from ..recorded_run import require_run
 from ..start import Start
 from .program_rows import arguments_in_rows, row_entries
 from .steps import late_attempts
@@ -69,7 +69,7 @@ class Replay(NamedTuple):
 
 async def prepare_replay(jobs: Jobs, row: RunRow, tools: ToolStub, past: Iterable[Entry], start: Start) -> Replay:
     """Prepare a run as a job on a store in memory, with a record that the engine does not repeat."""
-    job = await jobs.for_replay(row, replace(start, executor=tools, definition=pinned_definition(jobs.context, row)))
+    job = await jobs.for_replay(row, replace(start, executor=tools, definition=jobs.context.definitions.get(row)))
     job.caller, job.secrets = tools, Redaction()
     store = MemoryStore(durable=True)
     log = await store.open(job.new)

@@ -72,9 +72,7 @@ def _tools_of_nodes(
         full_row = context.store.get_run(row.id)
         try:
             document: Any = full_row.document if full_row is not None else None
-            loaded = context.definitions.compile_document(
-                {**document, "kind": row.kind}, root=(row.context or {}).get("root")
-            )
+            loaded = context.definitions.get({**document, "kind": row.kind}, root=(row.context or {}).get("root"))
         except (RopewalkError, TypeError):
             return None  # for example, its notation is no longer installed
         tools_by_fingerprint[fingerprint] = {node.id: node.op.tool for node in calls_of(loaded.flow.body)}

@@ -20,7 +20,7 @@ from ...content import contents, hashes_of
 from ...events import Event, bounded
 from ...journal.protocol import NO_STEPS, Entry, RunRow, Store, iso
 from ...values import Json
-from ..pinned_definition import MOST_PARTS, require_run
+from ..recorded_run import MOST_PARTS, require_run
 from .instances import without_attempts
 
 EVENT_OF = {

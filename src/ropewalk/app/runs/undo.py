@@ -37,7 +37,7 @@ from ...notations.records import Outcome, outcome
 from ...ops import Branch, Call, Loop, Wait
 from ...values import Json
 from ..corrections import Corrections
-from ..pinned_definition import outermost, require_run
+from ..recorded_run import outermost, require_run
 from .rerun import retry
 from .undo_plan import LOOP, UndoPlan, UndoStep, plan_undo, steps_of
 from .undone import APPROVAL, rejection_of, undo_report
@@ -163,7 +163,7 @@ async def _job(
     # The undo is a run of its own. It loads from the directory of the first run, to find the same tools.
     flow = undo_flow(name, tools, settings.attempts, settings.delay, question)
     document = {"kind": "flow", **flow_to_json(flow)}
-    loaded = context.definitions.compile_document(document, root=started_with.get("root"))
+    loaded = context.definitions.get(document, root=started_with.get("root"))
     listed: list[Json] = [step.to_dict() for step in steps]
     job = await jobs.new(
         replace(start, definition=loaded, input={"steps": listed}, executor=jobs.executor_for(row, start.executor))

@@ -23,7 +23,7 @@ from ...journal.undo import UNDONE, UndoneCalls
 from ...ops import Call
 from ...tools.annotations import effect_of
 from ...values import Json
-from ..pinned_definition import MOST_PARTS, outermost, pinned_definition
+from ..recorded_run import MOST_PARTS, outermost
 from .instances import without_attempts
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class _Journal:
         """The tool of each node that calls one; empty if the definition cannot be read here."""
         row = self.row if self.row.document is not None else self._context.store.get_run(self.row.id)
         try:
-            flow = pinned_definition(self._context, row or self.row).flow
+            flow = self._context.definitions.get(row or self.row).flow
         except (RopewalkError, TypeError):
             return {}
         return {node.id: node.op.tool for node in nodes_of(flow.body) if isinstance(node.op, Call)}

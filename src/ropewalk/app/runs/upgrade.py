@@ -12,7 +12,7 @@ from ...errors import Action, DefinitionChanged, JournalConflict, NotFound, Noth
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import Entry, Log, RunRow, Store
 from ...values import Json
-from ..pinned_definition import pinned_definition, replacement, require_run
+from ..recorded_run import replacement, require_run
 from .compare import AffectedParts, Change, flow_changes, place_of
 from .instances import Instances
 
@@ -32,7 +32,7 @@ def current_definition(context: Context, row: RunRow) -> Prepared:
     """Return the present definition of a run: the stored one, or the file that the run was started from."""
     stored = context.store.get_definition(row.kind, row.definition_id) if row.definition_id is not None else None
     if stored is not None:
-        return context.definitions.load_stored(stored)
+        return context.definitions.get(stored)
     started_with = row.context or {}
     file = started_with.get("root") or started_with.get("file")
     if file is None or not path.exists(file):
@@ -64,7 +64,7 @@ def _changed(
     loaded = current_definition(context, row) if source is None else replacement(context, row, source)
     if loaded.fingerprint == row.fingerprint:
         return None
-    created = flow_changes(pinned_definition(context, row).flow, loaded.flow)
+    created = flow_changes(context.definitions.get(row).flow, loaded.flow)
     if not upgrade:
         raise definition_changed(row.id, created, loaded)
     return loaded, created
@@ -194,4 +194,4 @@ def with_differences(
     if error.run_id != run_id:
         return error  # the changed definition is that of a flow which the run calls as a tool
     row = require_run(context.store, run_id)
-    return definition_changed(run_id, flow_changes(pinned_definition(context, row).flow, loaded.flow), loaded)
+    return definition_changed(run_id, flow_changes(context.definitions.get(row).flow, loaded.flow), loaded)

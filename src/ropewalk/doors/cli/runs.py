@@ -630,9 +630,7 @@ def _export_case(
             why = f"run {run_id} cannot become a test: it was ended from outside ({row.status})"
             retry = f"; to let it end by itself: `ropewalk runs retry {quote(run_id)}`"
             raise UsageError(why + (retry if row.status == "stopped" else ""))
-        loaded = app.definitions.compile_document(
-            {**row.document, "kind": row.kind}, root=(row.context or {}).get("root")
-        )
+        loaded = app.definitions.get({**row.document, "kind": row.kind}, root=(row.context or {}).get("root"))
         return await make_case(row, app.runs.history(run_id), loaded, flow_path or {"kind": row.kind, **row.document})
 
     case = in_quick_time(work, lambda: without_tools(project, store))

@@ -98,7 +98,7 @@ def create(kind: Kind, body: DocumentBody, app: Served) -> Answer:
 @router.get("/definitions/{kind}/{id:path}/drawing", summary="Draw a definition", **DRAWN)
 def drawing(kind: Kind, id: Id, app: Served, format: Format = "mermaid") -> Response:
     """Draw the graph as Mermaid text, an SVG picture or a tree."""
-    return _drawing_response(draw(app.definitions.load_stored(stored(app, kind, id)).flow, format), format)
+    return _drawing_response(draw(app.definitions.get(stored(app, kind, id)).flow, format), format)
 
 
 @router.get("/definitions/{kind}/{id:path}", summary="Get a definition", response_model=models.WholeDefinition)
@@ -124,7 +124,7 @@ async def validate(body: DocumentBody, app: Served) -> Answer:
         await app.connect_for(loaded.flow)
         checked = await patiently(size, lambda: app.check(loaded, unknown_tools="certain"))
     except InvalidFlow as error:
-        result = await app.definitions.add_tool_problems(error, app.connect_for)
+        result = await app.definitions.with_tool_problems(error)
         problems, warnings = (
             [problem_payload(p, Door.HTTP) for p in group] for group in (result.problems, result.warnings)
         )
@@ -163,6 +163,6 @@ def _drawing_response(text: str, format: str) -> Response:
 
 
 def _details(app: App, definition: Any) -> dict[str, Any]:
-    flow = app.definitions.load_stored(definition).flow
+    flow = app.definitions.get(definition).flow
     more = {"inputSchema": flow.input_schema, "source": None, "sourceName": None}
     return {**stored_definition_line(definition), "document": definition.document, "graph": graph_data(flow), **more}

@@ -64,7 +64,7 @@ class FlowFiles:
         if "id" not in loaded.document or loaded.file is None or "id" in loaded.file.data:
             return loaded
         named = {**loaded.document, "kind": loaded.kind, "id": id}
-        return self._app.definitions.compile_document(named, loaded.file, loaded.root)
+        return self._app.definitions.get(named, loaded.file, loaded.root)
 
     def __contains__(self, id: str) -> bool:
         return self._list.find(id) is not None
@@ -93,6 +93,6 @@ class FlowFiles:
 
 
 def _make_list_item(id: str, file: FlowFile, loaded: Prepared) -> dict[str, Any]:
-    changed_at = 0.0 if file.stamp is None else file.stamp.changed / 1e9
+    changed_at = 0.0 if file.stamp is None else file.stamp.changed[0] / 1e9
     line = definition_line(FILE_KIND, id, loaded.name, loaded.document, loaded.fingerprint, changed_at)
     return {**line, "notation": loaded.kind}

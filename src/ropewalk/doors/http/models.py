@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
-from ...app.plan_readers import with_origin
 from ...check import SECRET, check
 from ...errors import InvalidFlow, NotFound, Problem
+from ...notations.plan.readers import with_origin
 from ...source.document import with_places
 from ...source.load import load
 from ...source.locations import Limits
@@ -404,7 +404,7 @@ def loaded_of(
                 raise
             why = f"it is a file; name it with kind {FILE_KIND}"
             raise NotFound("definition", f"{named.kind} {named.id}", why=why) from None
-        return app.definitions.load_stored(definition), named.id
+        return app.definitions.get(definition), named.id
     assert document is not None
     return read(app, document), None
 
@@ -431,13 +431,13 @@ def read(app: App, document: Document) -> Prepared:
         # With a form it is always a text: what looks like a path is never opened.
         text = load(document, form="yaml", name="document", limits=limits)
         try:
-            loaded = app.loaded(with_origin(text.data), text)
+            loaded = app.definitions.get(with_origin(text.data), text)
         except InvalidFlow as error:
             wrong = InvalidFlow(with_places(error.problems, text), error.flow)
             wrong.file, wrong.unlisted = text, error.unlisted
             raise wrong from None
     else:
-        loaded = app.loaded(with_origin(document))
+        loaded = app.definitions.get(with_origin(document))
     own = internal_tool(loaded)
     if own is not None:
         message = f"{own} is a part of agents and cannot be called alone; send an agent instead"

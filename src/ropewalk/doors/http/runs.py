@@ -221,7 +221,7 @@ def _message(row: RunRow) -> str | None:
 def graph(run_id: RunId, app: Served) -> Answer:
     """Return the graph of the definition that the run was started with."""
     row = require_run(app, run_id)
-    return Answer(graph_data(app.definitions.compile_document({**(row.document or {}), "kind": row.kind}).flow))
+    return Answer(graph_data(app.definitions.get({**(row.document or {}), "kind": row.kind}).flow))
 
 
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)

@@ -270,7 +270,7 @@ class Flows:
     def _of_the_store(self, definition: Any) -> Prepared | None:
         """It was sound when it was stored; a transform that it uses may be registered later here, or elsewhere only."""
         name = f"{definition.kind} {definition.id!r} of the store"
-        return self._sound(name, lambda: self._app.definitions.load_stored(definition))
+        return self._sound(name, lambda: self._app.definitions.get(definition))
 
     def _sound(self, name: str, load: Callable[[], Prepared]) -> Prepared | None:
         """Return what `load` returns, or None if it is wrong; `broken` then says why."""

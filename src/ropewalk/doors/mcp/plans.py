@@ -79,7 +79,7 @@ class PlanOperations:
         document: Any = {**flow.source.document, "kind": flow.kind}
 
         async def answer(start: Start) -> dict[str, Json]:
-            loaded = self._app.definitions.compile_document(document)
+            loaded = self._app.definitions.get(document)
             return await self._app.plans.start(replace(start, definition=loaded), {})
 
         return ExposedTool(

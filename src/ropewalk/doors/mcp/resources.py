@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from ...app.pinned_definition import outermost
+from ...app.recorded_run import outermost
 from ...app.runs.steps import steps
 from ...content import about_of, to_mcp
 from ...fast_dataclass import dataclass

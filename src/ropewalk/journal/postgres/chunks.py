@@ -17,7 +17,7 @@ from ...fast_dataclass import dataclass
 from ...values import Json
 from ..news import News
 from ..protocol import Entry, Key
-from ..sql.rows import CHUNK, fetch, load
+from ..sql.rows import CHUNK, fetch, load, load_result
 from .session import Session, Target, notify_all
 
 _CREATE: Final = """
@@ -64,10 +64,15 @@ def create_chunks(session: Session, run_id: str, chunks: dict[str, Json]) -> Non
 
 def ended_chunks(session: Session, ids: Iterable[str]) -> list[EndedChunk]:
     """Return those of these chunks that have ended."""
-    query = "SELECT id, status, result, error FROM run WHERE id = ANY(?) AND status <> 'running'"
+    query = "SELECT seq, id, status, result, error FROM run WHERE id = ANY(?) AND status <> 'running'"
     return [
-        EndedChunk(id=id, status=status, result=load(session, result), error=load(session, error))
-        for id, status, result, error in fetch(session, query, (list(ids),))
+        EndedChunk(
+            id=id,
+            status=status,
+            result=load_result(session, seq, result, f"chunk {id}: its result"),
+            error=load(session, error),
+        )
+        for seq, id, status, result, error in fetch(session, query, (list(ids),))
     ]
 
 

@@ -53,15 +53,27 @@ Packed: TypeAlias = bytes | Blob | None
 
 def dump(value: Json, place: str) -> bytes | None:
     """Return the JSON of a checked value; None for null."""
-    if value is None:
-        return None
+    return None if value is None else check_size(encode(value, place), place)
+
+
+def encode(value: Json, place: str) -> bytes:
+    """Return the JSON of a checked value, of any size."""
     try:
-        raw = orjson.dumps(value)
+        return orjson.dumps(value)
     except orjson.JSONEncodeError as error:  # The value was not checked. Refuse it rather than lose it.
         raise InvalidValue(place, f"cannot be recorded: {error}") from error
+
+
+def check_size(raw: bytes, place: str) -> bytes:
+    """Return the JSON of one value; raise InvalidValue if it is too large to be recorded."""
     if len(raw) > MAX_BYTES:
         raise InvalidValue(place, f"{len(raw):,} bytes of JSON; at most {MAX_BYTES:,} can be recorded")
     return raw
+
+
+def hash_of(raw: bytes) -> bytes:
+    """Return the hash of the JSON of a value."""
+    return hashlib.blake2b(raw, digest_size=_HASH_BYTES).digest()
 
 
 def pack(raw: bytes | None, inline: int = INLINE) -> Packed:
@@ -70,7 +82,7 @@ def pack(raw: bytes | None, inline: int = INLINE) -> Packed:
     # Compressing is slow: call this off the event loop.
     if raw is None or len(raw) <= inline:
         return raw
-    name = hashlib.blake2b(raw, digest_size=_HASH_BYTES).digest()
+    name = hash_of(raw)
     inside = tuple(hashes_in(raw))
     if len(raw) > INLINE and len(zlib.compress(raw[:_SAMPLE_BYTES], 1)) < _SAMPLE_BYTES * _WORTH_COMPRESSING:
         return Blob(name, 1, len(raw), zlib.compress(raw, 1), inside)
@@ -93,7 +105,7 @@ def unpack(ref: bytes, stored: tuple[int, bytes] | None, place: str) -> bytes:
             raw = zlib.decompress(data) if codec == 1 else data
         except zlib.error:
             raw = b""
-        if hashlib.blake2b(raw, digest_size=_HASH_BYTES).digest() == ref[1:]:
+        if hash_of(raw) == ref[1:]:
             return raw
     raise StoreError(f"{place}: the large value {ref[1:9].hex()}… is missing or damaged").with_remedy(
         Action.EXAMINE_STORE

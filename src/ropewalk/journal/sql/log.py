@@ -30,7 +30,8 @@ from ...values import Json
 from ..news import News
 from ..past import LONG, PAGE, PagedPast
 from ..protocol import ENDS, Entry, Key, Live, NewRun, OpenWait, RunRow, ending
-from .blobs import INLINE, Blob, Packed, dump, pack
+from .blobs import INLINE, Blob, Packed, dump, encode, pack
+from .endings import INLINE_RESULT, SHARED, PackedResult, RecordedValues, held_by, pack_result
 from .lease_watch import BEAT, RELEASE
 from .leases import Owner, boottime, owner_state, this_process
 from .rows import (
@@ -267,6 +268,7 @@ class SqlLog:
         self._batch = writer.batch_of_loop()
         self.failure: StoreError | None = None  # Set by the writer: nothing is written past it.
         self._unwritten: list[Row] = []
+        self._recorded = RecordedValues()
         self._closed_because = "" if finished is None else "the run has ended"
         self._owned_elsewhere = self._stop_seen = self._dropped = False
         self._on_stop: Callable[[], None] | None = None
@@ -318,6 +320,8 @@ class SqlLog:
             batch.big = True
         if raw is not None and MARK in raw:
             self._keep_contents(raw)
+        if raw is not None and len(raw) >= SHARED and not self.fence:
+            self._recorded.note(entry, raw)
         row: Row = (
             self.target_seq, entry.path, entry.kind, entry.node, raw,
             entry.digest, entry.started, entry.ended, self.epoch,
@@ -337,6 +341,7 @@ class SqlLog:
         await self._run_in_transaction(work)
         for key in removed:
             self.past.pop(key, None)
+            self._recorded.forget(key)
 
     async def take(self, waits: Sequence[OpenWait]) -> list[Entry]:
         taken_at = timestamps.next()
@@ -377,14 +382,14 @@ class SqlLog:
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
         if status not in ENDS:
             raise ValueError(f"{status!r} is not the status of an ended run; use one of {', '.join(ENDS)}")
-        packed = [await packed_value(result, "result"), await packed_value(error, "error")]
+        packed, failure = await self._packed_result(result), await packed_value(error, "error")
         ended_at = time.time()
 
         self._writer.check_location()  # A run ends as completed only where somebody will find it.
 
         def work(connection: Connection) -> str:
             self._write_lease(connection)
-            values = [keep(connection, value, self.seq) for value in packed]
+            values = (packed.keep(connection, self.seq), keep(connection, failure, self.seq))
             rows = fetch(connection, _FINISH, (status, ended_at, *values, results, errors, self.seq))
             return str(rows[0][0])
 
@@ -442,19 +447,36 @@ class SqlLog:
         # Safe from any thread.
         self._batch.call_soon(lambda: self.on_signal() if self.on_signal is not None else None)
 
-    def not_written(self, row: Row, *, owned_elsewhere: bool) -> None:
+    def not_written(self, row: Row, error: Exception) -> None:
         """Keep an entry that could not be written, to send it again."""
 
         # Called on the loop.
         # When another process owns the run, the entry is dropped and the run stops.
-        if owned_elsewhere:
+        if isinstance(error, Fenced):
             self._owned_elsewhere = True
             self._writer.watch.remove(self)
             self.stop_soon()
-        else:
+        elif isinstance(error, StoreError):
             self._unwritten.append(row)
+        else:
+            self._recorded.forget(row[1:3])
 
     # --- inside ---------------------------------------------------------------------------
+
+    async def _packed_result(self, result: Json) -> PackedResult:
+        """Return the result with references to the values that the run has recorded."""
+        if self._recorded.total <= INLINE and not self.past:
+            raw = None if result is None else encode(result, "result")
+            if raw is None or len(raw) <= INLINE_RESULT:
+                return PackedResult(raw)
+            if len(raw) <= INLINE:
+                return pack_result(result, self._recorded, ())
+        return await asyncio.to_thread(self._pack_large_result, result)
+
+    def _pack_large_result(self, result: Json) -> PackedResult:
+        if isinstance(self.past, dict) and not self.fence:
+            self._recorded.note_entries(self.past.values())
+        return pack_result(result, self._recorded, self._writer.read(lambda c: held_by(c, self.seq)))
 
     async def _run_in_transaction(self, work: Callable[[Connection], Any]) -> Any:
         if self._closed_because or self._owned_elsewhere or self._writer.refusal:

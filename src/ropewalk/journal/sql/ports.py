@@ -65,7 +65,7 @@ class OpenRun(Protocol):
         # Safe from any thread.
         ...
 
-    def not_written(self, row: Row, *, owned_elsewhere: bool) -> None:
+    def not_written(self, row: Row, error: Exception) -> None:
         """Take back an entry that could not be written."""
         ...
 

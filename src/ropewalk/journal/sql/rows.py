@@ -56,6 +56,8 @@ Row: TypeAlias = tuple[Any, ...]
 """run, path, kind, node, data, digest, started, ended, epoch; and the run whose epoch that is, for facts of a chunk."""
 ENTRY_COLUMNS: Final = 9
 """Values in a row of a run's own."""
+REFERS: Final = b"\1"
+"""The first byte of a result with references; JSON never begins with it."""
 CHUNK: Final = "chunk"
 """The kind of a run that plays a range of another one's map."""
 
@@ -98,6 +100,7 @@ RUN: Final = _RUN.format(results="result_count", spent="spent", more=_LARGE)
 RUN_SO_FAR: Final = _RUN.format(results=_RESULTS, spent=_SPENT, more=_LARGE)  # goes through a running run's entries
 RUN_LIGHT: Final = _RUN.format(results=_RESULTS, spent="spent", more="")
 _ENTRIES: Final = "SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid"
+_STEPS: Final = "SELECT path, kind, data FROM entry WHERE run = ? AND path IN (SELECT value FROM json_each(?))"
 _WAITS: Final = """
     SELECT run.id, path, entry.kind, entry.node, CASE WHEN entry.kind = 'wait' THEN data END, started, ended
     FROM entry JOIN run ON run.seq = entry.run
@@ -195,6 +198,35 @@ def load(connection: Connection, data: bytes | None, place: str = "a value of th
         raise damage.with_remedy(Action.EXAMINE_STORE) from error
 
 
+class StepMissing(StoreError):
+    """A step that a result refers to is not there: its run was changed during the read, or is damaged."""
+
+
+def load_result(connection: Connection, seq: int, data: bytes | None, place: str) -> Json:
+    """Return the result in a column of a run, put together from the values that it refers to."""
+
+    # `endings.py` describes the references.
+    if data is None or data[:1] != REFERS:
+        return load(connection, data, place)
+    content: Any = load(connection, data[1:], place)
+    result, references = content
+    paths = {source[0] for _, source in references if isinstance(source, list)}
+    rows = fetch(connection, _STEPS, (seq, orjson.dumps(sorted(paths)).decode())) if paths else []
+    values: dict[Any, Json] = {(path, kind): load(connection, data, place) for path, kind, data in rows}
+    for path, source in references:
+        key = source if isinstance(source, str) else tuple(source)
+        if key not in values:
+            if not isinstance(source, str):
+                missing = StepMissing(f"{place} refers to the step {source[0]} ({source[1]}), which is missing")
+                raise missing.with_remedy(Action.EXAMINE_STORE)
+            values[key] = load(connection, b"\0" + bytes.fromhex(source), place)
+        owner = result
+        for step in path[:-1]:
+            owner = owner[step]
+        owner[path[-1]] = values[key]
+    return result
+
+
 def entries(connection: Connection, seq: int) -> list[Entry]:
     """Return all entries of a run, in order."""
     return entries_of(connection, seq, fetch(connection, _ENTRIES, (seq,)))
@@ -236,11 +268,12 @@ def waits(connection: Connection) -> dict[str, list[Entry]]:
 
 def runs(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> list[tuple[int, RunRow]]:
     """Convert rows of RUN or RUN_LIGHT; return the number in the store and the RunRow of each."""
-    return [(row[0], _run(connection, *row[1:])) for row in rows]
+    return [(row[0], _run(connection, *row)) for row in rows]
 
 
 def _run(
     connection: Connection,
+    seq: int,
     id: str,
     kind: str,
     definition_id: str | None,
@@ -265,9 +298,7 @@ def _run(
     *large: bytes | None,
 ) -> RunRow:
     # RUN_LIGHT has no large columns.
-    input, context, document, result = [
-        load(connection, value, f"run {id}: its {column}") for column, value in zip(_LARGE_COLUMNS, large, strict=False)
-    ] or [None] * 4
+    input, context, document, result = _load_large(connection, seq, id, large) if large else (None,) * 4
     failure, process, damaged = _load_error_and_owner(connection, id, error, owner, light=not large)
     return RunRow(
         id=id,
@@ -297,6 +328,13 @@ def _run(
         undo_policy=undo_policy,
         damaged=damaged,
     )
+
+
+def _load_large(connection: Connection, seq: int, id: str, large: Sequence[bytes | None]) -> list[Json]:
+    """Return the large values of a run in the order of its columns."""
+    *others, result = zip(_LARGE_COLUMNS, large, strict=True)
+    values = [load(connection, value, f"run {id}: its {column}") for column, value in others]
+    return [*values, load_result(connection, seq, result[1], f"run {id}: its result")]
 
 
 def _load_error_and_owner(

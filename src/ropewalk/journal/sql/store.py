@@ -15,7 +15,7 @@ import dataclasses
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ...content import contents
 from ...errors import NotFound, RunBusy
@@ -43,11 +43,26 @@ from .log import (
     read_past,
     timestamps,
 )
-from .rows import AMONG, RUN, RUN_LIGHT, RUN_SO_FAR, Connection, entries, fetch, json_list, load_content, runs, waits
+from .rows import (
+    AMONG,
+    RUN,
+    RUN_LIGHT,
+    RUN_SO_FAR,
+    Connection,
+    StepMissing,
+    entries,
+    fetch,
+    json_list,
+    load_content,
+    runs,
+    waits,
+)
 from .signals import new_signal, pending_signals, signals, store_signal
 from .undo import skip_undo, undo_due
 from .upkeep import find_orphans, prune, take_turn
 from .writer import Writer, is_open_in_process
+
+T = TypeVar("T")
 
 _USE_COLUMNS: Final = "tool, request, successes, failures, at, source"
 _ADD_USE: Final = f"""
@@ -465,15 +480,22 @@ class SqlStore(SqlToolUsage):
             [(_, row)] = runs(connection, fetch(connection, f"{RUN} WHERE seq = ?", (seq,)))
             return row, read_past(self._writer, connection, seq, self.remote)
 
-        row, past = self._writer.read(read)
+        row, past = self._read_whole(read)
         # Of a run that has ended, most callers read only the result.
         if isinstance(past, PagedPast) and not has_ended:
             past.prepare()
         return row, past
 
     def _runs(self, query: str, values: list[str | float | None]) -> list[RunRow]:
-        rows = self._writer.read(lambda c: runs(c, fetch(c, query, values)))
+        rows = self._read_whole(lambda c: runs(c, fetch(c, query, values)))
         return [self._up_to_date(seq, row) for seq, row in rows]
+
+    def _read_whole(self, work: Callable[[Connection], T]) -> T:
+        """Read results with the steps that they refer to."""
+        try:
+            return self._writer.read(work)
+        except StepMissing:  # somebody may have restarted the run between the two reads: then it has no result now
+            return self._writer.read(work)
 
     def _up_to_date(self, seq: int, row: RunRow) -> RunRow:
         # What this process knows of its own runs is newer than its last heartbeat.

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from ...errors import Fenced, StoreError
+from ...errors import StoreError
 from .ports import OpenRun
 from .rows import Connection
 
@@ -145,8 +145,8 @@ def _set_results(items: list[Item], outcomes: Outcomes) -> None:
         return
     for (future, log, row), outcome in zip(items, outcomes, strict=True):
         failed = isinstance(outcome, Exception)
-        if log is not None and isinstance(outcome, StoreError) and type(row) is tuple:
-            log.not_written(row, owned_elsewhere=isinstance(outcome, Fenced))
+        if log is not None and failed and type(row) is tuple:
+            log.not_written(row, outcome)
         if future is None or future.done():
             _return_unclaimed(row, outcome)
             continue

@@ -22,7 +22,7 @@ from ...errors import StoreError
 from ...fast_dataclass import dataclass
 from ..sql.blobs import CONTENT, is_ref, unpack
 from ..sql.leases import Owner
-from ..sql.rows import Connection, fetch
+from ..sql.rows import REFERS, Connection, fetch, load_result
 from ..sql.upkeep import delete_with_parts
 from .database import connect, connect_to_read, open_database, store_error, unwritable
 
@@ -89,7 +89,12 @@ def bad_values(connection: Connection, deadline: float | None = None) -> Iterato
 def _bad_of_run(connection: Connection, seq: int, intact: set[bytes]) -> Iterator[str]:
     [row] = fetch(connection, f"SELECT {', '.join(_OF_RUNS)} FROM run WHERE seq = ?", (seq,)) or [()]
     for column, data in zip(_OF_RUNS, row, strict=False):
-        if why := _why(data, intact):
+        if data is not None and data[:1] == REFERS and not (why := _why(data[1:], intact)):
+            try:
+                load_result(connection, seq, data, "its result")
+            except StoreError as error:
+                yield _without_remedy(error)
+        elif why := _why(data, intact):
             yield f"its {column} {why}"
     for (owner,) in fetch(connection, "SELECT owner FROM lease WHERE run = ? AND owner IS NOT NULL", (seq,)):
         try:

@@ -1,6 +1,6 @@
 """Services of a child: it answers questions of its parent about programs of models, and plays them.
 
-A service is a function of a message and the link to the parent. `app/plan_readers.py` is the parent's half.
+A service is a function of a message and the link to the parent. `notations/plan/readers.py` is the parent's half.
 """
 
 from __future__ import annotations

@@ -220,8 +220,13 @@ class Pool:
 
     @property
     def leases(self) -> int:
-        """How many programs compute now."""
+        """How many children are leased now, also to programs that wait."""
         return self._most - self._free
+
+    @property
+    def computing(self) -> int:
+        """How many children compute now."""
+        return self._watch.children
 
     # --- turns ---------------------------------------------------------------------------------
 

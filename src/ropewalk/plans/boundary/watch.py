@@ -47,6 +47,11 @@ class Watch:
         with self._lock:
             self._children.discard(child)
 
+    @property
+    def children(self) -> int:
+        """How many children compute now."""
+        return len(self._children)
+
     def _run(self) -> None:
         quiet = 0
         while True:

@@ -10,14 +10,15 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ..errors import InvalidFlow, Problem
-from ..notations.registry import NOTATIONS, Compiled
-from ..outline import from_json
-from ..plans.boundary.pool import Conversation, Limits, ProgramStopped, pool
-from ..values import Json, digest
+from ...errors import InvalidFlow, Problem
+from ...outline import from_json
+from ...plans.boundary.pool import Conversation, Limits, ProgramStopped, pool
+from ...values import Json, digest
+from ..registry import NOTATIONS, Compiled
 
 if TYPE_CHECKING:
-    from ..notations.plan.check import PlanTypes
+    from ..project import Project
+    from .check import PlanTypes
 
 ORIGIN: Final = "origin"
 MODEL: Final = "model"
@@ -51,12 +52,12 @@ class ReaderHere:
     """Reads programs of people, in this process."""
 
     def names(self, code: str) -> set[str]:
-        from ..plans.read.tools import names_in
+        from ...plans.read.tools import names_in
 
         return names_in(code)
 
     def values(self, code: str) -> set[str]:
-        from ..plans.read.tools import values_in
+        from ...plans.read.tools import values_in
 
         return values_in(code)
 
@@ -64,7 +65,7 @@ class ReaderHere:
         return NOTATIONS["plan"].compile(document)
 
     def types(self, document: Mapping[str, Any], cards: Any) -> PlanTypes:
-        from ..notations.plan.check import types_of
+        from .check import types_of
 
         return types_of(document, cards)
 
@@ -89,7 +90,7 @@ class ReaderElsewhere:
         return compiled_from(document, self._ask(_question("compile", document)))
 
     def types(self, document: Mapping[str, Any], cards: Any) -> PlanTypes:
-        from ..notations.plan.check import PlanTypes
+        from .check import PlanTypes
 
         answer = self._ask(_question("types", document), cards)
         if isinstance(answer, ProgramStopped):
@@ -192,15 +193,15 @@ async def prepare_names(code: str) -> None:
     await _ELSEWHERE.prepare_names(code)
 
 
-async def prepare(document: Mapping[str, Any], cards: Any, effects: Mapping[str, str]) -> None:
+async def prepare(document: Mapping[str, Any], project: Project) -> None:
     """Ask everything about a plan of a model without blocking the event loop; its reader knows the answers then."""
-    from .plan_tools import with_tools
+    from .tools import with_tools
 
     code = document.get("code")
     if not isinstance(code, str):
         return
     await _ELSEWHERE.prepare_names(code)
-    await _ELSEWHERE.prepare(with_tools(document, cards.toolbox, _ELSEWHERE, effects), cards)
+    await _ELSEWHERE.prepare(with_tools(document, project.toolbox, _ELSEWHERE, project.effects), project)
 
 
 # --- what a child answers ----------------------------------------------------------------------
@@ -244,7 +245,7 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
         raise InvalidFlow([_stopped(answer)])
     if "problems" in answer:
         raise InvalidFlow(map(_problem, answer["problems"]))
-    from ..notations.plan.render import plan_of, read_fields
+    from .render import plan_of, read_fields
 
     try:
         outline = from_json(answer["outline"])

@@ -1,8 +1,7 @@
-"""A run and the definition it goes by: that which it was started with, or another one that is to take its place."""
+"""The row of a run, and another definition that is to take the place of its own."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidFlow, NotFound, Problem
@@ -34,14 +33,6 @@ def outermost(store: Store, row: RunRow) -> RunRow:
     while row.parent is not None and (outer := store.get_run(row.parent)) is not None:
         row = outer
     return row
-
-
-def pinned_definition(context: Context, row: RunRow) -> Prepared:
-    """Return the definition that a run was started with, or upgraded to."""
-    started_with = row.context or {}
-    document = {**row.document, "kind": row.kind}
-    loaded = context.definitions.compile_document(document, root=started_with.get("root"))
-    return replace(loaded, origin=started_with.get("file")) if loaded.file is None else loaded
 
 
 def replacement(context: Context, row: RunRow, source: Source) -> Prepared:

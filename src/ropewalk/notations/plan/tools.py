@@ -7,20 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
-from ..errors import InvalidFlow, Problem
-from ..plans.read.tools import python_name
-from ..tools.annotations import effect_of
-from ..tools.tool import Tool
-from ..tools.toolbox import Toolbox
-from ..values import Json, did_you_mean
+from ...errors import InvalidFlow, Problem
+from ...plans.read.tools import python_name
+from ...tools.annotations import effect_of
+from ...tools.tool import Tool
+from ...tools.toolbox import Toolbox
+from ...values import Json, did_you_mean
 
 if TYPE_CHECKING:
-    from .definitions import Definitions
-    from .plan_readers import PlanReader
-    from .preflight import Cards
-    from .prepared import Prepared
+    from ..project import Project
+    from .readers import PlanReader
 
 
 def with_tools(
@@ -39,18 +36,18 @@ def with_tools(
 
 
 @contextmanager
-def reading_plan(document: Mapping[str, Any], cards: Cards, reader: PlanReader) -> Iterator[None]:
+def reading_plan(document: Mapping[str, Any], project: Project, reader: PlanReader) -> Iterator[None]:
     """Complete the InvalidFlow of the block: with suggestions of tools, and with what its types cannot be."""
     try:
         yield
     except InvalidFlow as error:
-        toolbox, code = cards.toolbox, str(document.get("code"))
+        toolbox, code = project.toolbox, str(document.get("code"))
         names = [python_name(tool.id) for tool in toolbox.list() if tool.namespace != "ropewalk"]
         unlisted = [id for id in servers_in(reader.names(code), toolbox) if not toolbox.is_listed(_space(id))]
         problems = [_with_tools_named(problem, code, toolbox, names) for problem in error.problems]
         # The types of a program need a document whose other fields are right.
         if all(problem.path.partition(":")[0] == "code" for problem in problems):
-            problems, _ = with_types(document, cards, reader, problems, [])
+            problems, _ = with_types(document, project, reader, problems, [])
         complete = InvalidFlow(problems)
         complete.unlisted = tuple(unlisted)
         raise complete from None
@@ -84,7 +81,7 @@ def _spaces_by_name(toolbox: Toolbox) -> dict[str, str]:
 
 def with_types(
     document: Mapping[str, Any],
-    cards: Cards,
+    project: Project,
     reader: PlanReader,
     problems: Sequence[Problem],
     warnings: Sequence[Problem],
@@ -92,7 +89,7 @@ def with_types(
     """Add what the types of a plan show to its problems and warnings, in the order of the text."""
 
     # The check of the graph sees some of the same mistakes, without their columns; those are left out.
-    wrong, doubtful, _ = reader.types(document, cards)
+    wrong, doubtful, _ = reader.types(document, project)
     if not wrong and not doubtful:
         return list(problems), list(warnings)
     code = str(document["code"])
@@ -141,25 +138,3 @@ def servers_in(names: Iterable[str], toolbox: Toolbox) -> list[str]:
         if dot and space in spaces:
             servers.append(f"{spaces[space]}:{member}")
     return servers
-
-
-def load_plan(source: Any, definitions: Definitions) -> Prepared:
-    """Compile a plan for an app, and register the tools of its module that the toolbox lacks."""
-    toolbox = definitions.cards.toolbox
-    known: tuple[Any, int, Prepared] | None = source.known
-    if known is not None and known[0]() is definitions and known[1] == toolbox.version:
-        return known[2]
-    for tool in source.tools:
-        if toolbox.get(tool.id) is None:
-            toolbox.register(tool)
-    document = source.document_for(toolbox, definitions.effects)
-    try:
-        loaded = definitions.compile_document(document, source.program.as_document(document))
-        loaded = replace(loaded, read_result=source.read_result)
-    except InvalidFlow as error:
-        located = InvalidFlow(map(source.program.located, error.problems), error.flow)
-        located.warnings = tuple(map(source.program.located, error.warnings))
-        located.unlisted = error.unlisted
-        raise located from None
-    source.known = ref(definitions), toolbox.version, loaded
-    return loaded

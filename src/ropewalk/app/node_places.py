@@ -1,0 +1,35 @@
+"""Places of nodes: the path of each node of a definition, and where its document says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..ir import Graph, node_parts
+
+if TYPE_CHECKING:
+    from .prepared import Prepared
+
+
+def places(loaded: Prepared) -> dict[str, str]:
+    """Return `file:line` of every node of a file by its id, without ids that occur twice."""
+    if loaded.file is None:
+        return {}
+    result: dict[str, str] = {}
+    twice = set()
+    for path, source in node_sources(loaded.flow.body, ""):
+        id = path.rpartition("/")[2]
+        if id in result:
+            twice.add(id)
+        if source:
+            result[id] = f"{loaded.file.file}:{loaded.file.locate(source).line}"
+    return {id: place for id, place in result.items() if id not in twice}
+
+
+def node_sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the path of each node, made of ids, and its place in the document."""
+    for node in body.nodes:
+        yield f"{path}{node.id}", node.meta.source
+        for _, part in node_parts(node):
+            if isinstance(part, Graph):
+                yield from node_sources(part, f"{path}{node.id}/")

@@ -1,0 +1,2 @@
+-- The result of a run may refer to its steps and to large values (journal/sql/endings.py), which an older version cannot
+-- read. No table changes; results that were stored as copies stay as they are.
