@@ -48,7 +48,7 @@ _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedList:
-    """What a server has listed: its tools, and why malformed ones are left out."""
+    """The tools that a server has listed, and why malformed ones are left out."""
 
     definitions: tuple[Definition, ...]
     left_out: Mapping[str, str]
