@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import NotFound, PartOfRun
+from ..errors import PartOfRun
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS
 from ..notations.records import Outcome, outcome
 from .first_design import is_of_first_design
+from .recorded_run import require_run
 
 if TYPE_CHECKING:
     from .app import App
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 async def resume_run(app: App, run_id: str, source: Source | None, upgrade: bool, start: Start) -> Outcome:
     """Resume a run as `App.resume` documents it."""
-    row = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
-    if row is None:
-        raise NotFound("run", run_id)
+    row = await run_sync_in_thread(app.store, lambda: require_run(app.store, run_id))
     if row.parent is not None and row.status not in ENDS:
         raise PartOfRun(run_id, await run_sync_in_thread(app.store, lambda: app.runs.outermost(run_id)))
     if row.status in ENDS:

@@ -23,7 +23,7 @@ from ...config.project import CONFIG_FILE
 from ...errors import InvalidFlow, install_command
 from ...source.document import render_problem
 from ...source.load import create_file, dump
-from ..errors import problem_payload, word_problem
+from ..errors import problem_payload, validity_payload, word_problem
 from ..remedies import Door
 from .arguments import saved
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
@@ -73,8 +73,7 @@ def validate(
         missing = sum(warning.keyword == UNKNOWN_TOOL for warning in warnings)
         note = f", but cannot run: {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
         text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in warnings] + [f"{source}: valid{note}"]
-        data = {"valid": True, "problems": [], "warnings": [problem_payload(w, Door.CLI) for w in warnings]}
-        return Answer(data=data, text="\n".join(text))
+        return Answer(data=validity_payload((), warnings, Door.CLI), text="\n".join(text))
 
     return with_app(work, near=source, project=project, store="memory")
 

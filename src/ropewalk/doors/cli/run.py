@@ -35,7 +35,7 @@ from .output import Form, Level, columns, duration, moment, notify
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
-from .session import Interrupts, unknown_run, with_app
+from .session import Interrupts, with_app
 from .signals import Stay, Wait, store_options, wait_lines
 
 if TYPE_CHECKING:
@@ -223,8 +223,6 @@ def resume(
         raise InvalidInput([Problem(path="RUN", message=message)])
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
-        if app.store.get_run(run_id) is None:
-            raise unknown_run(app, run_id)
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
     work = followed(

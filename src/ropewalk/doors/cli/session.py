@@ -206,7 +206,6 @@ class Interrupts:
         self._cancel()
 
 
-_SUGGESTION_ROWS = 200
 _LOOP_STOPPED = "Event loop stopped before Future completed."  # as asyncio says it
 
 
@@ -241,7 +240,10 @@ def with_app(
                 _check_rates(app)
             with _telemetry(app), as_source(local_source()):
                 log_events(app)
-                return await work(app, interrupts)
+                try:
+                    return await work(app, interrupts)
+                except NotFound as error:
+                    raise _where_searched(app, error) from None
 
     handlers: list[Interrupts] = []
     try:
@@ -376,18 +378,17 @@ async def require_model(app: App, *, reachable: bool = True) -> None:
         await check_reachable(_REACH_SECONDS)
 
 
-def unknown_run(app: App, run_id: str) -> NotFound:
-    """Return the error for an unknown run: where it was searched, and how to name another store."""
-    from ...values import did_you_mean
-
+def _where_searched(app: App, error: NotFound) -> NotFound:
+    """Add to the error for an unknown run where it was searched, and how to name another store."""
+    if error.what != "run" or error.why is not None:
+        return error
     if isinstance(app.store, MissingStore):
         reason = f"there is no store at {app.store.path}; to name another one, add -C PROJECT or --store URL"
-        return NotFound("run", run_id, why=reason)
-    suggestion = did_you_mean(run_id, (row.id for row in app.runs.list(limit=_SUGGESTION_ROWS)))
+        return NotFound("run", error.id, why=reason)
     address = getattr(app.store, "target", None)  # of Postgres; its name is the address without a password
     searched = address.name if address is not None else getattr(app.store, "path", "this store")
     reason = f"searched {searched}; to search another store, add -C PROJECT or --store URL"
-    return NotFound("run", run_id, suggestion=suggestion, why=reason)
+    return NotFound("run", error.id, suggestion=error.suggestion, why=reason)
 
 
 def facts_with_tools(app: App, run_id: str, project: Path | None) -> list[dict[str, Any]]:

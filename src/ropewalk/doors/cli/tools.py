@@ -309,6 +309,7 @@ def select(
         raise UsageError(str(error)) from error
 
     async def work(app: App, _: Interrupts) -> Answer:
+        from ...app.presenters import tool_selection
         from ...app.saved_plans import register_saved_plans
 
         await app.connect()
@@ -320,7 +321,6 @@ def select(
             result = app.selector.select(query, requested)
         except InvalidInput as error:
             raise UsageError(str(error)) from error
-        failures = {name: str(why) for name, why in app.toolbox.failures.items()}
         rows = [(f"{item['score']:.2f}", item["name"], first_line(item["description"])) for item in result["results"]]
         if explain:
             text = [line for item in result["results"] for line in _score_lines(item, query)]
@@ -332,7 +332,7 @@ def select(
             near = app.selector.select(query, {**requested, "threshold": 0})["results"] if threshold != 0 else []
             text = _nothing_selected(query, among, near, threshold, explain)
         text += _failure_lines(app)
-        return Answer(data={**result.to_dict(), "failures": failures}, text="\n".join(text))
+        return Answer(data=tool_selection(app.toolbox, result), text="\n".join(text))
 
     return with_app(work, project=project)
 
