@@ -259,9 +259,9 @@ class RunService:
         Returns:
             The result in the fields of its notation.
         """
-        from .simulate import stopped_result, was_abandoned
+        from .simulate import ended_result
 
-        return await stopped_result(self.jobs, row) if was_abandoned(row) else row.result
+        return await ended_result(self.jobs, row)
 
     async def arguments(self, run_id: str) -> Mapping[str, Json]:
         """Return the arguments of the recorded calls. The run is replayed in memory; no tool is called.
