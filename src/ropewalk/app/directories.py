@@ -27,6 +27,7 @@ from ..tools.bound_call import Bound, Rules, bind_route
 from ..tools.directory.directory import DirectoryCaller
 from ..tools.directory.paths import PathError, find, read
 from ..values import Json
+from .preflight import check_input
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine, Job
@@ -95,7 +96,7 @@ class DirectoryCallers:
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             # Shared state is passed as an argument, but it is the state of the inner run, not its input.
-            arguments = {name: value for name, value in args.items() if name != SHARED_STATE}
+            arguments = check_input(flow.flow, {name: value for name, value in args.items() if name != SHARED_STATE})
             shared = args.get(SHARED_STATE)
             state = {name: shared[name] for name in flow.flow.state if name in shared} if shared is not None else None
             if state:
