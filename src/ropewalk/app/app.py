@@ -28,6 +28,7 @@ from .conversion import converted
 from .current import ExecuteOptions, RunOptions, enter_app, leave_app
 from .execution import after_run, call_tool, recorded_ending
 from .jobs import Jobs
+from .own_tools import OwnTools, SavedPlans
 from .preflight import check_variables, with_missing_tools
 from .prepared import Prepared
 from .start import Executor, Start
@@ -121,6 +122,7 @@ class App:
         if model is not None:
             self.context.model = require_method("turn", model=model)
         self.jobs = Jobs(self.context, lambda *run: self.plans.outcome_of_correction(*run))
+        self.jobs.own_tools, self.jobs.saved_plans = OwnTools(self.jobs), SavedPlans(self.jobs)
         self.context.after_run = partial(after_run, self.jobs)
         # Shortcuts to what callers use most; the context owns them.
         self.toolbox, self.runner, self.definitions = toolbox, self.context.runner, self.context.definitions
