@@ -20,9 +20,7 @@ _STOPPING: Final = 5.0  # seconds that a stopped run has to let its tools go
 BeginRun = Callable[[Callable[[Event], None]], Awaitable[Outcome]]
 
 
-def stream_of(
-    run: Callable[..., Awaitable[Outcome]], stop: Callable[[str], bool], options: RunOptions
-) -> RunStream:
+def stream_of(run: Callable[..., Awaitable[Outcome]], stop: Callable[[str], bool], options: RunOptions) -> RunStream:
     """Return the stream of a run, which starts with the iteration."""
     run_id, on_event = options.pop("run_id", None), options.pop("on_event", None)
     check_run_id(run_id)
