@@ -21,14 +21,13 @@ from ..journal.address import run_sync_in_thread
 from ..notations.experience.models import named_files
 from ..notations.experience.nodes import SHARED_STATE
 from ..notations.registry import value_in
+from ..schema import compile_schema
 from ..state import check_writes
 from ..tools.backends.route import Args, OnProgress, Route
 from ..tools.bound_call import Bound, Rules, bind_route
 from ..tools.directory.directory import DirectoryCaller
 from ..tools.directory.paths import PathError, find, read
 from ..values import Json
-from .preflight import check_input
-
 if TYPE_CHECKING:
     from ..engine.engine import Engine, Job
     from ..journal.protocol import RunRow
@@ -96,7 +95,9 @@ class DirectoryCallers:
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             # Shared state is passed as an argument, but it is the state of the inner run, not its input.
-            arguments = check_input(flow.flow, {name: value for name, value in args.items() if name != SHARED_STATE})
+            arguments = {name: value for name, value in args.items() if name != SHARED_STATE}
+            if problems := _input_problems(flow.flow, arguments):
+                raise InvalidInput(problems)
             shared = args.get(SHARED_STATE)
             state = {name: shared[name] for name in flow.flow.state if name in shared} if shared is not None else None
             if state:
@@ -129,6 +130,12 @@ def check_state(flow: Flow, state: Mapping[str, Json]) -> None:
             problems.append(Problem(path=exc.place, message=exc.message))
     if problems:
         raise InvalidInput(problems)
+
+
+def _input_problems(flow: Flow, input: Json) -> list[Problem]:
+    """Return what is wrong with the input of an inner experience."""
+    schema = compile_schema(True if flow.input_schema is None else flow.input_schema)
+    return schema.problems(schema.with_defaults(input), "input")
 
 
 def last_state(store: Any, root: str, run_id: str | None = None) -> dict[str, Json]:
