@@ -40,12 +40,11 @@ from .preflight import (
     undo_tools_of,
 )
 from .run_budget import read_budget
-from .start import DEFAULT, Executor, Start
+from .start import DEFAULT, ExecuteOptions, Executor, Start
 
 if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
-    from .current import ExecuteOptions
     from .directories import DirectoryCallers
     from .prepared import Prepared, Source
 
