@@ -50,6 +50,8 @@ def reading_plan(document: Mapping[str, Any], project: Project, reader: PlanRead
             problems, _ = with_types(document, project, reader, problems, [])
         complete = InvalidFlow(problems)
         complete.unlisted = tuple(unlisted)
+        found = (re.search(_UNKNOWN, problem.message) for problem in error.problems)
+        complete.unknown = tuple({match[1] for match in found if match and "." not in match[1]})
         raise complete from None
 
 
