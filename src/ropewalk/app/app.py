@@ -18,7 +18,7 @@ from ..engine.engine import Engine, check_run_id, new_run_id
 from ..errors import InvalidFlow
 from ..events import Event
 from ..ir import Flow
-from ..journal.address import named_store
+from ..journal.address import store_or_opener
 from ..journal.protocol import Store
 from ..notations.records import Outcome, TypedOutcome, outcome
 from ..tools.toolbox import Toolbox
@@ -108,15 +108,13 @@ class App:
         require_type(WorkerSettings, settings=settings)
         toolbox.register_all(tools)
         self.context = Context(
-            named_store(store),
+            store_or_opener(store, directory, sync),
             toolbox=toolbox,
             limits=limits,
             settings=settings,
             distributed=check_engine(engine) == "dbos",
             secrets=secret_names(secrets),
             tool_timeout=limits.tool_timeout if timeout is None else timeout,
-            directory=directory,
-            sync=sync,
             workers=lambda: self.workers,
         )
         if model is not None:
@@ -684,7 +682,9 @@ class App:
         """
         from .resuming import resume_run
 
-        return await resume_run(self, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park))
+        return await resume_run(
+            self.jobs, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park)
+        )
 
 
 __all__ = ["App", "Executor", "Prepared", "Outcome", "new_run_id"]

@@ -38,7 +38,7 @@ from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_t
 from ...journal.sqlite.wal_check import orphan_wal
 from ...journal.tool_usage import as_source, local_source
 from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool
-from .output import Form, Level, configure_logging, log_events, notify
+from .output import configure_logging, log_events, notify
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -218,12 +218,10 @@ def with_app(
     store: str | None = None,
     engine: Literal["local", "dbos"] | None = None,
     tools: bool = True,
-    log: Form = "text",
-    log_level: Level | None = None,
     lenient: bool = False,
 ) -> Answer:
     """Open the App, run the work of a command on an event loop, and close the App."""
-    configure_logging(log, log_level)
+    configure_logging("text")  # unless the command has configured it
     if not lenient:
         warn_without(project)
 

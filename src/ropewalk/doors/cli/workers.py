@@ -17,7 +17,7 @@ from ...app.presenters import run_state, schedule_line, worker_line
 from ...app.recorded_run import require_run
 from .dispatch import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress
-from .output import columns, duration, moment, notify
+from .output import columns, configure_logging, duration, moment, notify
 from .session import Interrupts, with_app
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def worker(
         await app.workers.serve(concurrency=concurrency, queues=queue, grace=grace, started=started)
         return Answer()
 
-    return with_app(work, project=project, store=store, engine="dbos", log=log, log_level=log_level)
+    configure_logging(log, log_level)
+    return with_app(work, project=project, store=store, engine="dbos")
 
 
 def ls(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
