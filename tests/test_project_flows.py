@@ -174,6 +174,20 @@ def test_a_flow_whose_name_is_no_name_of_python_is_called_by_a_program(project: 
     in_project(project, case)
 
 
+def test_programs_that_call_each_other_or_themselves_are_refused(project: Path) -> None:
+    (project / "self.yaml").write_text("kind: plan\nname: myself\ncode: |\n  return await myself()\n")
+    for name, other in (("p", "r"), ("r", "p")):
+        (project / f"{name}.yaml").write_text(f"kind: plan\nname: {name}\ncode: |\n  return await {other}()\n")
+
+    async def case(app: App) -> None:
+        for file, cycle in (("self", "myself -> myself"), ("p", "r -> p -> r"), ("r", "p -> r -> p")):
+            [problem] = await problems(app, project / f"{file}.yaml")
+            name = cycle.partition(" ")[0]
+            assert problem == f"line 1: name {name!r} is not defined; {name} calls itself: {cycle}"
+
+    in_project(project, case)
+
+
 def test_a_tool_of_a_module_has_its_name_before_a_flow(project: Path) -> None:
     (project / "shout.yaml").write_text(ANSWER.replace("name: answer", "name: shout"))
 

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from pathlib import PurePath
+from contextlib import suppress
+from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..engine.flow_tool import tool_name
+from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
 from ..source.document import render_problem
+from ..source.load import load
 from .preflight import tools_of
+from .python_file import python_place
 
 if TYPE_CHECKING:
     from .flow_list import FlowFile, FlowList
     from .jobs import Jobs
     from .prepared import Prepared
 
+_being_read: ContextVar[tuple[Path, ...]] = ContextVar("ropewalk_flows_being_read", default=())
+"""The files around the present one that are being read because a flow calls them."""
 _MOST_KNOWN = 1_000
 _ALIAS = "composable:"
 """The prefix that a composite tool has in its source system; the plain name means the same tool."""
@@ -43,12 +49,12 @@ class FlowTools:
         broken = self._jobs.context.definitions.cards.broken
         for id in wanted & broken.keys():
             del broken[id]
-        files = {id: file for id, file in self._flows.look().items() if file.stamp is not None}
+        files = [file for file in self._flows.look().values() if file.stamp is not None]
         stems = set[str]().union(*(_names(id.removeprefix(_ALIAS)) for id in wanted))
-        by_stem = [file for id, file in files.items() if _names(tool_name(PurePath(id).stem)) & stems]
+        by_stem = [file for file in files if _names(tool_name(file.path.stem)) & stems]
         await self._register(by_stem, wanted)
         if wanted:
-            await self._register([file for file in files.values() if file not in by_stem], wanted)
+            await self._register([file for file in files if file not in by_stem], wanted)
 
     def is_current(self, prepared: Prepared) -> bool:
         """Return True if no file of a flow that a definition calls has changed since it became a tool."""
@@ -70,16 +76,28 @@ class FlowTools:
 
     async def _register(self, files: list[FlowFile], wanted: set[str]) -> None:
         """Register the flows in files that have a wanted id, and remove these ids from `wanted`."""
-        context = self._jobs.context
-        found: dict[str, tuple[FlowFile, Prepared]] = {}
+        context, outer = self._jobs.context, _being_read.get()
         broken = context.definitions.cards.broken
+        found: dict[str, tuple[FlowFile, Prepared]] = {}
         for file in files:
+            name = _name_in(file.path)
+            named = wanted & {*_names(name), f"{_ALIAS}{name}"}
+            if not named:
+                continue
+            if file.path in outer:  # programs are read with their tools, so one that calls itself has no end
+                cycle = cycle_message([_name_in(path) for path in outer[outer.index(file.path) :]])
+                broken.update(dict.fromkeys(named, cycle))
+                continue
+            token = _being_read.set((*outer, file.path))
             try:
                 prepared = await context.definitions.find_async(file.path)
             except (RopewalkError, OSError) as error:
-                for id in {_name_of(file, error)} & wanted:
-                    broken[id] = f"the flow {file.path.name} has this name, and is wrong: {_first_line(error)}"
+                why = f"the flow {file.path.name} has this name, and is wrong: {_first_line(error)}"
+                for id in named:
+                    broken.setdefault(id, why)
                 continue
+            finally:
+                _being_read.reset(token)
             for id in _ids_of(prepared, wanted):
                 if id in found:
                     names = f"{found[id][0].path.name} and {file.path.name}"
@@ -94,23 +112,26 @@ class FlowTools:
             await self._jobs.connect_for(prepared.flow)
 
 
+def _name_in(path: Path) -> str:
+    """Return the name that a file gives its flow, without preparing it."""
+    if (place := python_place(path)) is not None:
+        return place[1]
+    data: Any = None
+    with suppress(RopewalkError, OSError):
+        data = load(path).data
+    names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
+    return tool_name(next((name for name in names if isinstance(name, str)), path.stem))
+
+
+def _ids_of(prepared: Prepared, wanted: set[str]) -> list[str]:
+    """Return the ids of a flow as a tool by which it is wanted."""
+    name, space = tool_name(prepared.name), prepared.compiled.namespace
+    return [id for id in dict.fromkeys((name, f"{space}:{name}" if space else name)) if _names(id) & wanted]
+
+
 def _names(id: str) -> set[str]:
     """Return the names of a tool: its id, and its name in programs."""
     return {id, re.sub(r"\W", "_", id)}
-
-
-def _ids_of(prepared: Prepared, wanted: set[str]) -> set[str]:
-    """Return the wanted ids that mean a flow; programs name it as Python does."""
-    name = tool_name(prepared.name)
-    own = {name} if prepared.compiled.namespace is None else {name, f"{prepared.compiled.namespace}:{name}"}
-    return {id for id in own if _names(id) & wanted}
-
-
-def _name_of(file: FlowFile, error: Exception) -> str:
-    """Return the name that a flow would have which cannot be read."""
-    data: Any = getattr(getattr(error, "file", None), "data", None)
-    name = data.get("name") if isinstance(data, dict) else None
-    return tool_name(name if isinstance(name, str) else PurePath(file.path).stem)
 
 
 def _first_line(error: Exception) -> str:
