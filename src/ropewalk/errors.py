@@ -164,7 +164,10 @@ class InvalidFlow(RopewalkError):
     are other names in it that nothing has.
     """
 
+    # `kind`: Its notation, where `flow` is set.
+
     retryable = False
+    kind: str = "flow"
     file: Any = None
     unlisted: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
