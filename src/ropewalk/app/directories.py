@@ -28,6 +28,7 @@ from ..tools.bound_call import Bound, Rules, bind_route
 from ..tools.directory.directory import DirectoryCaller
 from ..tools.directory.paths import PathError, find, read
 from ..values import Json
+
 if TYPE_CHECKING:
     from ..engine.engine import Engine, Job
     from ..journal.protocol import RunRow
