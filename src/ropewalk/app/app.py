@@ -25,9 +25,10 @@ from ..tools.toolbox import Toolbox
 from ..values import Json
 from .context import Context
 from .conversion import converted
-from .current import ExecuteOptions, RunOptions, enter_app, leave_app
+from .current import enter_app, leave_app
 from .execution import after_run, call_tool, recorded_ending
 from .jobs import Jobs
+from .options import ExecuteOptions, RunOptions
 from .own_tools import OwnTools, SavedPlans
 from .preflight import check_variables, with_missing_tools
 from .prepared import Prepared

@@ -45,9 +45,9 @@ from .start import DEFAULT, Executor, Start
 if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
-    from .current import ExecuteOptions
     from .directories import DirectoryCallers
     from .flow_tools import FlowTools
+    from .options import ExecuteOptions
     from .prepared import Prepared, Source
 
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
