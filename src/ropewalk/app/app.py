@@ -28,11 +28,10 @@ from .conversion import converted
 from .current import enter_app, leave_app
 from .execution import after_run, call_tool, recorded_ending
 from .jobs import Jobs
-from .options import ExecuteOptions, RunOptions
 from .own_tools import OwnTools, SavedPlans
 from .preflight import check_variables, with_missing_tools
 from .prepared import Prepared
-from .start import Executor, Start
+from .start import ExecuteOptions, Executor, RunOptions, Start
 from .streaming import RunStream, stream_of
 
 if TYPE_CHECKING:

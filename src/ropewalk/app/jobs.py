@@ -40,15 +40,15 @@ from .preflight import (
     tools_of,
 )
 from .run_budget import read_budget
-from .start import DEFAULT, Executor, Start
+from .start import DEFAULT, ExecuteOptions, Executor, Start
 
 if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
     from .flow_tools import FlowTools
-    from .options import ExecuteOptions
     from .prepared import Prepared, Source
+    from .start import ExecuteOptions
 
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
 _ANY_TOOLS = -1  # in place of the version of a toolbox: no tool of it is called
