@@ -18,20 +18,20 @@ from ..engine.engine import Engine, check_run_id, new_run_id
 from ..errors import InvalidFlow
 from ..events import Event
 from ..ir import Flow
-from ..journal.address import named_store
+from ..journal.address import store_or_opener
 from ..journal.protocol import Store
 from ..notations.records import Outcome, TypedOutcome, outcome
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .context import Context
 from .conversion import converted
-from .current import ExecuteOptions, RunOptions, enter_app, leave_app
+from .current import enter_app, leave_app
 from .execution import after_run, call_tool, recorded_ending
 from .jobs import Jobs
 from .own_tools import OwnTools, SavedPlans
 from .preflight import check_variables, with_missing_tools
 from .prepared import Prepared
-from .start import Executor, Start
+from .start import ExecuteOptions, Executor, RunOptions, Start
 from .streaming import RunStream, stream_of
 
 if TYPE_CHECKING:
@@ -108,15 +108,13 @@ class App:
         require_type(WorkerSettings, settings=settings)
         toolbox.register_all(tools)
         self.context = Context(
-            named_store(store),
+            store_or_opener(store, directory, sync),
             toolbox=toolbox,
             limits=limits,
             settings=settings,
             distributed=check_engine(engine) == "dbos",
             secrets=secret_names(secrets),
             tool_timeout=limits.tool_timeout if timeout is None else timeout,
-            directory=directory,
-            sync=sync,
             workers=lambda: self.workers,
         )
         if model is not None:
@@ -584,7 +582,7 @@ class App:
         check_variables(loaded.flow, how.get("variables") or {})
         return await self.workers.submit(loaded, input, **how)
 
-    def stream(self, source: Source, input: Json = None, **options: Any) -> RunStream:
+    def stream(self, source: Source, input: Json = None, **options: Unpack[RunOptions]) -> RunStream:
         """Run a definition and iterate over its events while it runs.
 
         The last event is `run.outcome`. Closing the iterator early stops the run. `RunStream` has the details.
@@ -684,7 +682,9 @@ class App:
         """
         from .resuming import resume_run
 
-        return await resume_run(self, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park))
+        return await resume_run(
+            self.jobs, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park)
+        )
 
 
 __all__ = ["App", "Executor", "Prepared", "Outcome", "new_run_id"]

@@ -5,7 +5,7 @@ Refused here: running anything.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..argument_checks import wrong_type
@@ -14,10 +14,8 @@ from ..engine.flow_tool import ModelCheck, cycle_message, flow_tool_of
 from ..errors import (
     Action,
     ConfigError,
-    InvalidFlow,
     InvalidInput,
     InvalidValue,
-    NotFound,
     Problem,
     Remedy,
     ToolError,
@@ -28,7 +26,7 @@ from ..ops import MODEL, calls_of
 from ..schema import compile_schema
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
-from ..tools.reserved import LOCAL, PREFIXES
+from ..tools.reserved import PREFIXES
 from ..tools.source import prefix_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
@@ -55,12 +53,14 @@ class Cards:
         self.toolbox = toolbox
         self.effects: Mapping[str, str] = {}
         """What tools do, where the project overrides their hints."""
-        self.load: Callable[[Path], Prepared]
-        """Prepares the definition in a directory."""
+        self.output_in: Callable[[Path], dict[str, Json] | None]
+        """Returns the JSON Schema of the value of the definition in a directory."""
         self.problems_in: Callable[[Path], Iterable[Problem]]
         """Checks the definition in a directory."""
-        self.connect_for: Callable[[Flow], Awaitable[None]] = lambda flow: toolbox.connect_for(tools_of(flow.body))
-        """Connects the servers of the tools that a flow calls."""
+        self.connect_tools: Callable[[Collection[str]], Awaitable[None]] = toolbox.connect_for
+        """Connects the servers of tools, and finds those that are flows of the project."""
+        self.broken: dict[str, str] = {}
+        """Why a flow of the project is not the tool that its name means, by id."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
         self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
 
@@ -94,23 +94,17 @@ class Cards:
         hooks = NOTATIONS[loaded.kind].hooks
         if not isinstance(loaded.compiled.output_schema, dict) and (found := hooks.infer_output(loaded, self)):
             return found[0]
-        return output_of(loaded.compiled, LocalCards(self, loaded.root) if loaded.compiled.local else self)
-
-    def state_of(self, root: str, path: str) -> dict[str, Json] | None:
-        """Return the schema of the final state of the experience in a directory inside another."""
-        from pathlib import Path
-
-        from ..tools.directory.paths import PathError, find
-
-        try:
-            return self.output_of(self.load(find(Path(root), path, directory=True)))
-        except (PathError, InvalidFlow, NotFound):  # which the check of the files reports
-            return None
+        return output_of(loaded.compiled, hooks.tools(self, loaded.root))
 
     def why(self, tool_id: str) -> str | None:
         """Return why a tool is not available, if that is known: its server cannot be reached, or there is none."""
         failures, space = self.toolbox.failures, prefix_of(tool_id)
-        return failures.get(tool_id) or failures.get(space) or self.toolbox.why_missing(tool_id)
+        return (
+            self.broken.get(tool_id)
+            or failures.get(tool_id)
+            or failures.get(space)
+            or self.toolbox.why_missing(tool_id)
+        )
 
     def certain(self, tool_id: str) -> bool:
         """Return True if an unknown tool certainly does not exist."""
@@ -126,35 +120,6 @@ class Cards:
     def names(self) -> list[str]:
         """Return the ids of all tools, for suggestions."""
         return [tool.id for tool in self.toolbox.list()]
-
-
-class LocalCards:
-    """The toolbox and the files of a directory as the check sees them."""
-
-    # Of files, only experiences have a schema: their result follows from their state.
-
-    def __init__(self, cards: Cards, root: str | None = None) -> None:
-        self.cards, self.root = cards, root
-        self.why, self.names, self.certain, self.remedy = cards.why, cards.names, cards.certain, cards.remedy
-
-    def __call__(self, tool_id: str) -> ToolCard | None:
-        if not tool_id.startswith(LOCAL):
-            return self.cards(tool_id)
-        if self.root is None or not tool_id.startswith("experience:"):
-            return _FILE
-        state = self.cards.state_of(self.root, tool_id.partition(":")[2])
-        return _FILE if state is None else ToolCard(None, _run_of(state))
-
-
-_FILE: Final = ToolCard()
-
-
-def _run_of(state: dict[str, Json]) -> dict[str, Json]:
-    """Return the schema of what a node gives that runs an experience with this final state."""
-    inner: dict[str, Json] = {key: value for key, value in state.items() if key != "$defs"}
-    properties: dict[str, Json] = {"runId": {"type": "string"}, "status": {"type": "string"}, "finalState": inner}
-    defs: dict[str, Json] = {"$defs": state["$defs"]} if "$defs" in state else {}
-    return {"type": "object", "properties": properties, "required": ["finalState"], **defs}
 
 
 def check_workers_can_call(flow: Flow, toolbox: Toolbox) -> None:
@@ -178,6 +143,11 @@ def undo_tools_of(body: Graph, toolbox: Toolbox) -> set[str]:
     undos = [node.op.undo or toolbox.undos.get(node.op.tool) for node in calls_of(body)]
     undos += [tool.undo for tool in map(toolbox.get, tools_of(body)) if tool is not None] if undos else []
     return {undo.tool for undo in undos if undo is not None}
+
+
+def called_by(flow: Flow, toolbox: Toolbox) -> set[str]:
+    """Return the ids of the tools that a flow calls, and of those that undo its calls."""
+    return tools_of(flow.body) | undo_tools_of(flow.body, toolbox)
 
 
 def output_of(compiled: Compiled, known: Tools) -> dict[str, Json] | None:
@@ -238,7 +208,10 @@ def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
         if names:
             tools = ", ".join(dict.fromkeys(names))
             what = f"this tool is a flow, and the app that made it lacks the tools that the flow calls: {tools}"
-            lost[id] = f"{what}; make the tool with App(..., tools=[{tools}]).as_tool(...)"
+            how = f"make the tool with App(..., tools=[{tools}]).as_tool(...)"
+            if ":" in tools:  # no names of Python
+                how = "call the definition by its name, without as_tool, so that it has the tools of the project"
+            lost[id] = f"{what}; {how}"
     if not lost:
         return []
     return [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..check import ToolCard
+    from ..check import ToolCard, Tools
     from ..errors import Problem
     from ..ir import Flow
     from ..tools.toolbox import Toolbox
@@ -35,8 +35,16 @@ class Project(Protocol):
         """Return what is known of a tool."""
         ...
 
+    def why(self, tool_id: str) -> str | None:
+        """Return why a tool is not there, if that is known."""
+        ...
+
     def problems_in(self, directory: Path) -> Iterable[Problem]:
         """Check the definition in a directory."""
+        ...
+
+    def output_in(self, directory: Path) -> dict[str, Json] | None:
+        """Return the JSON Schema of the value of the definition in a directory."""
         ...
 
 
@@ -74,6 +82,10 @@ class Hooks:
     ) -> Compiled:
         """Compile a prepared document."""
         return compile(document)
+
+    def tools(self, project: Project, directory: str | None) -> Tools:
+        """Return the tools that a definition can call, as the check sees them."""
+        return project
 
     def check(self, definition: Located, project: Project, found: Found, must_exist: bool) -> Found:
         """Add what only the project shows to the problems and warnings of the graph."""

@@ -31,11 +31,11 @@ from ..remedies import Door
 from .arguments import read_input, read_pairs, read_state
 from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
-from .output import Form, Level, columns, duration, moment, notify
+from .output import columns, configure_logging, duration, moment, notify
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
-from .session import Interrupts, unknown_run, with_app
+from .session import Interrupts, with_app
 from .signals import Stay, Wait, store_options, wait_lines
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ def resume_all(
     project: Path | None,
     store: str | None,
     engine: Literal["local", "dbos"] | None,
-    log: Form,
-    log_level: Level | None,
 ) -> Answer:
     """Resume every run that no process executes and list how each one ended."""
 
@@ -71,7 +69,7 @@ def resume_all(
             text=columns(("ID", "STATUS", "ERROR"), rows) if rows else "no run to resume",
         )
 
-    return with_app(work, project=project, store=store, engine=engine, log=log, log_level=log_level)
+    return with_app(work, project=project, store=store, engine=engine)
 
 
 _RESULT_FIELDS = (*sorted(VALUE_NAMES), "result", "variables")
@@ -162,7 +160,8 @@ def run(
         )  # fmt: skip
         return await follow(app, interrupts)
 
-    return with_app(work, near=source, project=project, store=store, engine=engine, log=log, log_level=log_level)
+    configure_logging(log, log_level)
+    return with_app(work, near=source, project=project, store=store, engine=engine)
 
 
 async def _load_with_warnings(app: App, source: Path, variables: Collection[str]) -> Source:
@@ -216,22 +215,21 @@ def resume(
     not rerun: its result is printed. To rerun it, use `ropewalk runs retry`.
     """
 
+    configure_logging(log, log_level)
     if all and run_id is None:
-        return resume_all(project=project, store=store, engine=engine, log=log, log_level=log_level)
+        return resume_all(project=project, store=store, engine=engine)
     if all or run_id is None:
         message = "give either a run or --all"
         raise InvalidInput([Problem(path="RUN", message=message)])
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
-        if app.store.get_run(run_id) is None:
-            raise unknown_run(app, run_id)
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
     work = followed(
         start, source=source, engine=engine, run_id=run_id,
         quiet=json, watch=watch, silent=log == "json", options=store_options(store, project),
     )  # fmt: skip
-    return with_app(work, run=run_id, project=project, store=store, engine=engine, log=log, log_level=log_level)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
 def followed(

@@ -360,6 +360,7 @@ class Selection(Open):
     strategy: str
     results: list[Fit]
     totalMatches: int
+    failures: dict[str, str] = Field(description="Why tools are missing, by the name of their server.")
 
 
 class Called(BaseModel):
@@ -434,7 +435,7 @@ def read(app: App, document: Document) -> Prepared:
             loaded = app.definitions.get(with_origin(text.data), text)
         except InvalidFlow as error:
             wrong = InvalidFlow(with_places(error.problems, text), error.flow)
-            wrong.file, wrong.unlisted = text, error.unlisted
+            wrong.file, wrong.unlisted, wrong.unknown = text, error.unlisted, error.unknown
             raise wrong from None
     else:
         loaded = app.definitions.get(with_origin(document))
