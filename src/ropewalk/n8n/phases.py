@@ -9,17 +9,16 @@ resumes after a crash does not repeat answered questions. To add a question, add
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final
 
 from ..agents import Phase
 from ..errors import ToolError
 from ..fast_dataclass import dataclass
-from ..tools.tool import Tool
-from ..tools.toolbox import Toolbox
 from ..values import Json
 from .draft import CONFIGURED, DISCOVERED
-from .node_tools import Server, ServerDown, core_nodes, tool_ids
+from .node_tools import Question, Server, ServerDown, core_nodes, register_question, tool_ids
 from .node_tools import fetch_facts as fetch_facts
 from .repairs import REPAIRS_SCHEMA
 from .run import BuildParts
@@ -45,7 +44,7 @@ DISCOVERY: Final = Phase(
         "Search only for what is missing there. Give the workflow a name and each node a short id, its type, a name "
         "and its purpose."
     ),
-    tools=tool_ids(("search_nodes", "get_node_info", "list_node_types")),
+    tools=tool_ids("search_nodes", "get_node_info", "list_node_types"),
     output_schema=DISCOVERED,
 )
 CONFIGURATION: Final = Phase(
@@ -57,7 +56,7 @@ CONFIGURATION: Final = Phase(
         "Look up only what is missing there. Give the parameters of every node, the other fields that it needs, and "
         "all connections."
     ),
-    tools=tool_ids(("search_node_properties", "get_node_documentation", "validate_node_minimal")),
+    tools=tool_ids("search_node_properties", "get_node_documentation", "validate_node_minimal"),
     output_schema=CONFIGURED,
 )
 VALIDATION: Final = Phase(
@@ -69,7 +68,7 @@ VALIDATION: Final = Phase(
         "${string($input.workflow)}\n\nWhat is known of the types: ${string($input.essentials)}\n\nRules:\n"
         "${$input.rules}\n\nOperations name nodes by their id in the draft."
     ),
-    tools=tool_ids(("validate_workflow", "check_connections", "get_input_schema", "get_output_schema")),
+    tools=tool_ids("validate_workflow", "check_connections", "get_input_schema", "get_output_schema"),
     output_schema=REPAIRS_SCHEMA,
 )
 DOCUMENTATION: Final = Phase(
@@ -108,7 +107,6 @@ class PhaseReport:
 
 NAMESPACE: Final = "n8n-builder-asks"
 _RESULTS_PER_WORD: Final = 4
-Question: TypeAlias = Callable[[Server, Mapping[str, Any]], Awaitable[Json]]
 
 
 async def _search(server: Server, arguments: Mapping[str, Any]) -> Json:
@@ -145,7 +143,10 @@ class ServerQuestions:
 
     def __init__(self, parts: BuildParts, server: Server) -> None:
         self._parts, self._server = parts, server
-        _register(parts.toolbox, server)
+        for name, question in QUESTIONS.items():
+            description = f"Asks n8n-mcp for a build: {name}."
+            schema: dict[str, Json] = {"type": "object"}
+            register_question(parts.toolbox, f"{NAMESPACE}:{name}", description, schema, partial(question, server))
 
     async def ask(self, question: str, batch: Iterable[Mapping[str, Json]], suffix: str = "") -> list[Any]:
         """Ask a question about several things."""
@@ -165,24 +166,3 @@ class ServerQuestions:
         if not result.get("success") or not isinstance(answers, list):
             raise ServerDown(str(result.get("error") or f"{part_name} ended with status {result.get('status')}"))
         return answers
-
-
-def _register(toolbox: Toolbox, server: Server) -> None:
-    for name, question in QUESTIONS.items():
-        toolbox.register(
-            Tool(
-                name,
-                f"Asks n8n-mcp for a build: {name}.",
-                {"type": "object"},
-                namespace=NAMESPACE,
-                annotations={"readOnlyHint": True},
-                handler=_handler(question, server),
-            )
-        )
-
-
-def _handler(question: Question, server: Server) -> Callable[..., Awaitable[Json]]:
-    async def handler(**arguments: Any) -> Json:
-        return await question(server, arguments)
-
-    return handler
