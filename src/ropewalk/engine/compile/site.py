@@ -433,9 +433,11 @@ class CompileContext:
                 target = self._sender(bound)
             # An unordered region waits for the commits of its nodes together.
             defers_commit = not node_slot.region.sequential and self.builder.runs_in_loop(node_slot)
+            at_root = node_slot.region.owner is None and node_slot.region.sequential and node_slot.unwrapped
             call = durable.DurableCall(
-                tool, target, get, node_slot, lease=self.builder.lease, defers_commit=defers_commit
-            )
+                tool, target, get, node_slot, lease=self.builder.lease, defers_commit=defers_commit,
+                ends_run=at_root and node_slot is self.builder.last_call, failure_ends_run=at_root,
+            )  # fmt: skip
             return Step(whole, call.run)
         if more is not None:
             get = _merge_objects(get, more)

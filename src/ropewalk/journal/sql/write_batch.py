@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from ...errors import StoreError
+from .blobs import INLINE
 from .ports import OpenRun
-from .rows import Connection
+from .rows import Connection, Row
 
 Item: TypeAlias = "tuple[asyncio.Future[Any] | None, OpenRun | None, Any]"
 """The future of the caller, the run, and the row of an entry (a tuple) or a function to call in the transaction, whose
@@ -64,6 +65,18 @@ class WriteBatch:
         future = self.loop.create_future()
         self.add((future, log, work))
         return future
+
+    def take_back(self, log: OpenRun, future: asyncio.Future[None]) -> list[Row] | None:
+        """Remove and return the entry of a future with all entries of its run behind it; None if it is too late."""
+        for index in range(len(self.items) - 1, -1, -1):
+            item_future, item_log, work = self.items[index]
+            if item_log is not log or type(work) is not tuple or len(work[4] or b"") > INLINE:
+                return None
+            if item_future is future:
+                rows = [row for _, _, row in self.items[index:]]
+                del self.items[index:]
+                return rows
+        return None
 
     def take(self) -> list[Item]:
         """Remove and return the items."""
