@@ -92,7 +92,7 @@ class DurableCall:
 
     __slots__ = (
         "_defers_commit", "_ends_run", "_evaluates_long", "_failed", "_failure_ends_run", "_get_args", "_lease",
-        "_node_timeout", "_send", "_settle", "_start", "_take", "_timeout", "node_slot", "tool",
+        "_node_timeout", "_runs_alone", "_send", "_settle", "_start", "_take", "_timeout", "node_slot", "tool",
     )  # fmt: skip
 
     _send: Send | None
@@ -106,10 +106,11 @@ class DurableCall:
     def __init__(
         self, tool: str, target: Send | HandlerCall, get_args: Getter, node_slot: NodeSlot, *,
         lease: Lease | None = None, defers_commit: bool = False, ends_run: bool = False, failure_ends_run: bool = False,
+        runs_alone: bool = False,
     ) -> None:  # fmt: skip
         self.tool, self.node_slot, self._get_args = tool, node_slot, get_args
         self._lease, self._defers_commit = lease, defers_commit
-        self._ends_run, self._failure_ends_run = ends_run, failure_ends_run
+        self._ends_run, self._failure_ends_run, self._runs_alone = ends_run, failure_ends_run, runs_alone
         self._node_timeout = node_slot.node.policy.timeout
         self._evaluates_long = node_slot.evaluates_long
         if isinstance(target, HandlerCall):
@@ -173,6 +174,8 @@ class DurableCall:
             return PendingCommit(value, committed)
         if self._ends_run and run.ends_with(committed):
             return value
+        if self._runs_alone and (write_early := getattr(log, "write_early", None)) is not None:
+            write_early()
         await committed
         return value
 

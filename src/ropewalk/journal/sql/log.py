@@ -330,6 +330,11 @@ class SqlLog:
         batch.add((future, self, row + self.fence if self.fence else row))
         return future
 
+    def write_early(self) -> None:
+        """Write what was appended now, if nothing else of this event loop would be written with it."""
+        if self.run.parent is None:  # the parts of a run may run at once
+            self._batch.write_early()
+
     def finish_after(self, committed: asyncio.Future[None]) -> None:
         """Have `finish` commit an entry together with the ending, because nobody else awaits it."""
         self._last_commit = committed
@@ -504,8 +509,10 @@ class SqlLog:
             raise self._closed_error()
         if self._unwritten:
             self._send_again()
+        committed = self._batch.submit(work, self)
+        self.write_early()
         try:
-            return await self._batch.submit(work, self)
+            return await committed
         except Fenced:
             self._owned_elsewhere = True
             self._writer.watch.remove(self)

@@ -424,7 +424,8 @@ class SqlStore(SqlToolUsage):
         while True:
             # The lease counts from before the claim was sent, not from when its answer came.
             sent_at = boottime()
-            result = await self._send_claim(_ClaimRequest(claim, silent_owner, timestamps.next(), writer.watch))
+            request = _ClaimRequest(claim, silent_owner, timestamps.next(), writer.watch)
+            result = await self._send_claim(request, may_be_early=new is not None and new.parent is None)
             if isinstance(result, Claim):
                 break
             silent_owner = await self._wait_for_silence(id, result)
@@ -449,8 +450,11 @@ class SqlStore(SqlToolUsage):
             writer.watch.add(log)
         return log
 
-    async def _send_claim(self, request: _ClaimRequest) -> Claim | UncertainOwner:
-        future: asyncio.Future[Claim | UncertainOwner] = self._writer.batch_of_loop().submit(request)
+    async def _send_claim(self, request: _ClaimRequest, *, may_be_early: bool) -> Claim | UncertainOwner:
+        batch = self._writer.batch_of_loop()
+        future: asyncio.Future[Claim | UncertainOwner] = batch.submit(request)
+        if may_be_early:
+            batch.write_early()
         try:
             return await future
         except BaseException:
