@@ -4,6 +4,7 @@ never left behind."""
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -71,10 +72,14 @@ def collector_off() -> Iterator[None]:
     gc.enable()
 
 
+_numbers = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test never reads or writes the developer's own store."""
+def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A test never reads or writes the developer's own store, or lists of tools that another test has cached."""
     monkeypatch.delenv("ROPEWALK_STORE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache{next(_numbers)}"))
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from ropewalk.app.start import Start
+
 pytestmark = pytest.mark.usefixtures("parsed_once")
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "ropewalk"
@@ -55,6 +57,7 @@ COMMAND_WORDS = re.compile(
     r"|(?<=[\s(`])--[a-z]|\b(GET|POST|PUT|PATCH|DELETE) /|/api/"
 )
 MOST_FUNCTION_LINES = 60
+MOST_RUN_OPTIONS = 4
 
 
 @dataclass(frozen=True)
@@ -232,6 +235,22 @@ def too_long(root: Path) -> list[str]:
     return found
 
 
+def loose_options(root: Path) -> list[str]:
+    """Functions that carry the options of a run one by one, and that no page or help shows to users."""
+    options, found = set(Start.__dataclass_fields__), []
+    for file in python_files(root):
+        module, where = f"ropewalk.{module_name(root, file)}", file.relative_to(root).as_posix()
+        for owner in (parsed(file), *(node for node in parsed(file).body if isinstance(node, ast.ClassDef))):
+            for node in owner.body:
+                if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    continue
+                name = node.name if isinstance(owner, ast.Module) else f"{owner.name}.{node.name}"
+                carried = options & {a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+                if len(carried) > MOST_RUN_OPTIONS and (module, name) not in shown_docstrings():
+                    found.append(f"{where}:{node.lineno}: {name} carries {len(carried)} options of a run; take a Start")
+    return found
+
+
 def command_words(root: Path) -> list[str]:
     """Texts below the doors that name a command, a flag or a route; docstrings and `doors/` itself may."""
     found = []
@@ -334,6 +353,10 @@ def test_docstrings_that_no_page_renders_are_one_sentence() -> None:
     assert long_docstrings(SOURCE) == []
 
 
+def test_options_of_a_run_travel_in_one_record() -> None:
+    assert loose_options(SOURCE) == []
+
+
 def test_only_doors_name_commands_flags_and_routes() -> None:
     assert list(command_words(SOURCE)) == []
 
@@ -352,6 +375,7 @@ def test_importing_loads_no_heavy_package(what: str) -> None:
 
 
 RULES = (wrong_imports, import_cycles, heavy_imports, too_long, badly_named, command_words, long_docstrings)
+RULES += (loose_options,)
 BROKEN = [
     ("ir.py", "from .engine import run", "ir.py:1: imports engine.run, a higher layer", wrong_imports),
     ("expr/a.py", "from ..journal import b", "expr/a.py:1: imports journal.b, its own layer", wrong_imports),
@@ -391,6 +415,12 @@ BROKEN = [
         'def f():\n    """Do it with `a.b`. Then stop."""',
         "tools/a.py:1: no page renders the docstring of f; make it one sentence",
         long_docstrings,
+    ),
+    (
+        "tools/a.py",
+        "class A:\n    def f(self, input, run_id, state, *, undo, park): ...",
+        "tools/a.py:2: A.f carries 5 options of a run; take a Start",
+        loose_options,
     ),
     ("ir.py", "x = ['/api/runs']", "ir.py:1: names '/api/'; raise the error with a Remedy", command_words),
 ]

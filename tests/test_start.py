@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fork_server
+
 CODE = """
 import asyncio, sys
 import ropewalk
@@ -77,6 +79,7 @@ def step(x: int) -> int:
 """
 NOT_NEEDED_BY_A_COMMAND = {
     "a terminal": ["rich", "ropewalk.doors.cli.live_display", "ropewalk.doors.cli.agents"],
+    "records of runs": ["ropewalk.app.runs.queries", "ropewalk.app.runs.instances", "ropewalk.doors.cli.undo"],
     "patterns and queries": ["re2", "jsonpath_rfc9535", "ropewalk.expr.jsonpath"],
     "directories": ["ropewalk.notations.experience", "ropewalk.tools.directory", "ropewalk.app.directories"],
     "agents and programs": ["ropewalk.agents", "ropewalk.notations.agent", "ropewalk.plans", "ropewalk.notations.plan"],
@@ -94,3 +97,36 @@ def test_a_chain_that_a_command_runs_loads_nothing_that_only_others_need(tmp_pat
     loaded = set(done.stderr.splitlines()[-1].split())
     found = {what: loaded.intersection(names) for what, names in NOT_NEEDED_BY_A_COMMAND.items()}
     assert not any(found.values()), found
+
+
+LOOKING = """
+import sys
+from ropewalk.doors.cli.main import main
+
+code = main([*sys.argv[1:], "--json"])
+print(*sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+CLIENT = {"mcp", "mcp_types", "httpx2", "anyio", "pydantic"}
+CLIENT |= {f"ropewalk.tools.mcp.{name}" for name in ("servers", "connection", "transports", "requests", "negotiation")}
+
+
+def test_commands_that_have_lists_of_tools_load_no_client_of_servers(tmp_path: Path) -> None:
+    program, server = fork_server.program("python"), str(Path(__file__).parent / "mcp_servers" / "counted.py")
+    tables = [f'[mcp.s{n}]\ncommand = "{program}"\nargs = ["{server}", "starts", "step"]\n' for n in range(3)]
+    (tmp_path / "ropewalk.toml").write_text("".join(tables))
+    call = '{id: one, type: tool, tool: "s1:step", params: {text: a}}'
+    (tmp_path / "chain.yaml").write_text(f"kind: chain\nnodes: [{call}]\n")
+    program = str(Path(sys.executable).with_name("ropewalk"))
+    assert fork_server.run([program, "tools", "ls"], cwd=tmp_path, capture_output=True).returncode == 0
+    for words in (["tools", "ls"], ["validate", "chain.yaml"]):
+        done = subprocess.run([sys.executable, "-c", LOOKING, *words], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        shown = json.loads(done.stdout)
+        assert len(shown["tools"]) == 3 if "tools" in shown else shown["valid"]
+        loaded = set(done.stderr.splitlines()[-1].split())
+        assert "ropewalk.tools.mcp.server_tools" in loaded
+        assert loaded.intersection(CLIENT) == set()
+    assert len((tmp_path / "starts").read_text().splitlines()) == 3

@@ -278,7 +278,7 @@ def test_a_wait_whose_time_is_over_is_no_longer_to_be_answered(project):
 def test_what_is_left_of_a_run_that_was_stopped_while_it_waits_is_shown_and_given(project):
     waiting(project)
     stopped = project("runs", "stop", "o7", "--json")
-    assert stopped.data == {"id": "o7", "stopped": True, "status": "stopped"}
+    assert stopped.data == {"runId": "o7", "id": "o7", "stopped": True, "status": "stopped"}
     [row] = project("runs", "ls", "--json").data
     assert (row["resultCount"], row["errorCount"]) == (1, 1)
     shown = project("runs", "show", "o7")

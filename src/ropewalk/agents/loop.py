@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from ..engine.engine import check_run_id
 from ..errors import CompletionFailed, ModelError
 from ..events import Event
+from ..fast_dataclass import dataclass
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import RunRow
 from ..notations.agent import MAX_ROUNDS, OPTIONS
@@ -40,7 +41,7 @@ class Host(Protocol):
         """The tools that a conversation may use."""
         ...
 
-    def loaded(self, document: Mapping[str, Any], /) -> Any:
+    def load(self, document: Mapping[str, Any], /) -> Any:
         """Compile a document."""
         ...
 
@@ -107,10 +108,9 @@ async def complete_with_tools(
     _check_options(options)
     document, input = _conversation_document(prompt, messages, system)
     settings = {"model": model, "max_rounds": max_rounds, "name": name, **options}
-    return await run_conversation(
-        {**document, **{key: value for key, value in settings.items() if value is not None}},
-        input,
-        host=app if app is not None else MemoryHost(client),
+    conversation = Conversation(
+        document={**document, **{key: value for key, value in settings.items() if value is not None}},
+        input=input,
         tools=tools,
         approve=approve,
         ask=ask,
@@ -118,36 +118,42 @@ async def complete_with_tools(
         run_id=run_id,
         request=request if request is not None else tools.query if isinstance(tools, Selected) else prompt,
     )
+    return await run_conversation(app if app is not None else MemoryHost(client), conversation)
 
 
-async def run_conversation(
-    document: Mapping[str, Any],
-    input: Json,
-    *,
-    host: Any,
-    tools: ToolsArgument = None,
-    approve: bool | Collection[str] = False,
-    ask: Ask | None = None,
-    on_event: Listener | None = None,
-    run_id: str | None = None,
-    request: str | None = None,
-    lenient: bool = False,
-) -> Completion:
-    """Run an agent's document with tools."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """An agent's document with its tools, and how it runs; `complete_with_tools` documents the other fields."""
 
-    # With `lenient`, unknown tools become warnings of the completion.
+    document: Mapping[str, Any]
+    input: Json
+    tools: ToolsArgument = None
+    approve: bool | Collection[str] = False
+    ask: Ask | None = None
+    on_event: Listener | None = None
+    run_id: str | None = None
+    request: str | None = None
+    # Whether unknown tools become warnings of the completion.
+    lenient: bool = False
+
+
+async def run_conversation(host: Any, conversation: Conversation) -> Completion:
+    """Run a conversation with the tools and the store of a host."""
+    tools, run_id = conversation.tools, conversation.run_id
     selector = getattr(host, "selector", None)
-    ids, warnings = await resolve_tools(tools, host.toolbox, selector, lenient=lenient)
-    agent = {"kind": "agent", **document, "tools": ids}
-    if needs_approval := tools_to_approve(approve, ids, tools, host.toolbox):
+    ids, warnings = await resolve_tools(tools, host.toolbox, selector, lenient=conversation.lenient)
+    agent = {"kind": "agent", **conversation.document, "tools": ids}
+    if needs_approval := tools_to_approve(conversation.approve, ids, tools, host.toolbox):
         agent |= {"approve": needs_approval, "ask": "caller"}
-    stream = StreamListener(on_event, _log)
-    with listen(stream.listener), answer_approvals_with(ask):
-        loaded = host.loaded(agent)
+    stream = StreamListener(conversation.on_event, _log)
+    with listen(stream.listener), answer_approvals_with(conversation.ask):
+        loaded = host.load(agent)
         try:
             if run_id is not None:
                 await retry_failed_run(host, run_id, stream.watcher)
-            result = await host.execute(loaded, input=input, run_id=run_id, request=request, on_event=stream.watcher)
+            result = await host.execute(
+                loaded, input=conversation.input, run_id=run_id, request=conversation.request, on_event=stream.watcher
+            )
         except ModelError as error:  # raised before the run began
             raise CompletionFailed(str(error), run_id=run_id or "") from error
     return _to_completion(result, warnings)

@@ -44,7 +44,7 @@ class MemoryHost:
             self._client = ClaudeClient(read_settings())
         return self._client
 
-    def loaded(self, document: Mapping[str, Any], /) -> Compiled:
+    def load(self, document: Mapping[str, Any], /) -> Compiled:
         """Compile the document of an agent."""
         return compile_document(document)
 

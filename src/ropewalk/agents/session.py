@@ -19,7 +19,7 @@ from ..notations.agent import MAX_ROUNDS
 from ..values import Json
 from .client import DEFAULT_SERVER, Completion, default_server
 from .decision import Ask
-from .loop import complete_with_tools, run_conversation
+from .loop import Conversation, complete_with_tools, run_conversation
 from .memory import MemoryHost
 from .model import ModelClient
 from .turn import Listener
@@ -139,9 +139,10 @@ class Phase:
             **{key: value for key, value in settings.items() if value is not None},
         }
         values = {**(input or {}), **({"essentials": essentials} if essentials is not None else {})}
-        completion = await run_conversation(
-            document, values, host=host, tools=self.tools, on_event=on_event, run_id=run_id, lenient=True
+        conversation = Conversation(
+            document=document, input=values, tools=self.tools, on_event=on_event, run_id=run_id, lenient=True
         )
+        completion = await run_conversation(host, conversation)
         return PhaseResult(self.name, completion, self.output_schema is not None)
 
 

@@ -18,7 +18,7 @@ from ..engine.engine import Engine, check_run_id, new_run_id
 from ..errors import InvalidFlow
 from ..events import Event
 from ..ir import Flow
-from ..journal.address import named_store
+from ..journal.address import store_or_opener
 from ..journal.protocol import Store
 from ..notations.records import Outcome, TypedOutcome, outcome
 from ..tools.toolbox import Toolbox
@@ -28,6 +28,7 @@ from .conversion import converted
 from .current import ExecuteOptions, RunOptions, enter_app, leave_app
 from .execution import after_run, call_tool, recorded_ending
 from .jobs import Jobs
+from .own_tools import OwnTools, SavedPlans
 from .preflight import check_variables, with_missing_tools
 from .prepared import Prepared
 from .start import Executor, Start
@@ -107,20 +108,19 @@ class App:
         require_type(WorkerSettings, settings=settings)
         toolbox.register_all(tools)
         self.context = Context(
-            named_store(store),
+            store_or_opener(store, directory, sync),
             toolbox=toolbox,
             limits=limits,
             settings=settings,
             distributed=check_engine(engine) == "dbos",
             secrets=secret_names(secrets),
             tool_timeout=limits.tool_timeout if timeout is None else timeout,
-            directory=directory,
-            sync=sync,
             workers=lambda: self.workers,
         )
         if model is not None:
             self.context.model = require_method("turn", model=model)
         self.jobs = Jobs(self.context, lambda *run: self.plans.outcome_of_correction(*run))
+        self.jobs.own_tools, self.jobs.saved_plans = OwnTools(self.jobs), SavedPlans(self.jobs)
         self.context.after_run = partial(after_run, self.jobs)
         # Shortcuts to what callers use most; the context owns them.
         self.toolbox, self.runner, self.definitions = toolbox, self.context.runner, self.context.definitions
@@ -682,7 +682,9 @@ class App:
         """
         from .resuming import resume_run
 
-        return await resume_run(self, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park))
+        return await resume_run(
+            self.jobs, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park)
+        )
 
 
 __all__ = ["App", "Executor", "Prepared", "Outcome", "new_run_id"]

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..config.settings import BudgetSettings, Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
 from ..engine.engine import AfterRun, Engine
-from ..journal.address import open_store
 from ..journal.protocol import Entry, Store
 from ..select.app_selector import Selection
 from ..tools.runner import Runner
@@ -25,8 +23,6 @@ from .preflight import Cards
 from .run_budget import project_accounts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..agents.model import ModelClient
     from ..workers.workers import Workers
     from .runs.retention import RetentionThread
@@ -52,7 +48,7 @@ class Context:
 
     def __init__(
         self,
-        address: str | Path | Store | None,
+        store: Store | Callable[[], Store],
         *,
         toolbox: Toolbox,
         limits: Limits,
@@ -60,8 +56,6 @@ class Context:
         distributed: bool,
         secrets: frozenset[str],
         tool_timeout: float,
-        directory: Path | str | None,
-        sync: Literal["normal", "full"],
         workers: Callable[[], Workers],
     ) -> None:
         """Open nothing yet."""
@@ -78,8 +72,7 @@ class Context:
             pace=self._rate_limiter(),
             learner=self.selection.record,
         )
-        self._address, self._directory, self._sync = address, directory, sync
-        self._workers = workers
+        self._given, self._workers = store, workers
         if toolbox.on_sample is None:
             toolbox.on_sample = partial(answer_model_request, self)
         self._store: Store | None = None
@@ -103,15 +96,13 @@ class Context:
     def store(self) -> Store:
         """The store; opened when it is first needed."""
         if self._store is None:
-            address = self._address
-            if address is None or isinstance(address, (str, PathLike)):
-                address = open_store(address, self._directory, self._sync)
-            self._store = address
+            given = self._given
+            self._store = store = given() if callable(given) else given
             # The caller prunes a store that it opened itself.
-            if self.retention is not None and address.durable and self._address is not address:
+            if self.retention is not None and store.durable and given is not store:
                 from .runs.retention import RetentionThread
 
-                self._keeper = RetentionThread(address, self.retention)
+                self._keeper = RetentionThread(store, self.retention)
         return self._store
 
     @property

@@ -26,10 +26,10 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Log, NewRun, RunRow
 from ..journal.tool_usage import current_source
 from ..tools.runner import ExecutorCaller, check_request
+from ..tools.source import Source as ToolSource
 from ..tools.source import connect_sources
 from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean
-from .own_tools import OwnTools, SavedPlans
 from .preflight import (
     check_input,
     check_variables,
@@ -61,7 +61,9 @@ class Jobs:
     def __init__(self, context: Context, correct: Callable[..., Awaitable[Outcome]]) -> None:
         self.context, self.correct = context, correct
         context.definitions.cards.connect_for = self.connect_for
-        self.own_tools, self.saved_plans = OwnTools(self), SavedPlans(self)
+        # The tools of the app itself; the app sets them.
+        self.own_tools: ToolSource
+        self.saved_plans: ToolSource
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
 
@@ -71,7 +73,7 @@ class Jobs:
         try:
             result = await self.context.engine.run(job)
         except DefinitionChanged as exc:
-            from .runs.upgrade import with_differences
+            from .runs.differences import with_differences
 
             raise with_differences(self.context, exc, start.run_id, _definition(start)) from None
         await self.context.selection.learn(job, result)

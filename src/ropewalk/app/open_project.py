@@ -109,6 +109,10 @@ def _open_sources(config: Config, toolbox: Toolbox) -> None:
             toolbox.add_mcp(name, _set_fields(server))
         except ConfigError as error:  # one server never stops the others
             toolbox.failures[name] = str(error)
+    if toolbox.servers is not None:
+        from ..tools.mcp.list_cache import user_cache
+
+        toolbox.servers.lists = user_cache()
     for name, provider in config.providers.items():
         try:
             arguments = _set_fields(provider)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..errors import Problem
 from ..fast_dataclass import dataclass
@@ -16,9 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..builder.flow import Built, FlowBuilder
-    from .plan_function import Plan
+    from ..tools.toolbox import Toolbox
 
-    Source: TypeAlias = "Path | str | Mapping[str, Any] | Built | FlowBuilder | Plan[..., Any] | Prepared"
+    Source: TypeAlias = "Path | str | Mapping[str, Any] | Built | FlowBuilder | PlanFunction | Prepared"
+
+
+class PlanFunction(Protocol):
+    """A function with `@plan`; this file cannot import its class, which runs it in an app."""
+
+    def document_for(self, toolbox: Toolbox, effects: Mapping[str, str] | None = None) -> dict[str, Json]:
+        """Return the plan as a document."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

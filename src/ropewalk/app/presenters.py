@@ -1,21 +1,34 @@
-"""Presenters: the lists of runs, tools and definitions as JSON, the same for every interface.
+"""Presenters: runs, waits, tools, definitions, schedules and workers as JSON, the same for every interface.
 
-Each interface renders these objects: the command line as a table, HTTP as a response, Python as a dictionary.
+Each interface renders these objects: the command line as a table, HTTP as a response, MCP as a resource, Python as a
+dictionary. `RunService.get` presents a whole run, `runs/steps.py` its steps, `runs/undone.py` its undo, and
+`runs/compare.py` the differences of two runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
 
+from ..errors import StoreError
 from ..journal.protocol import Definition, RunRow, iso
 from ..values import Json
-from .runs.liveness import liveness_flags
+from .runs.liveness import current_node, liveness_flags, liveness_of
 from .runs.steps import run_summary
 
 if TYPE_CHECKING:
+    from ..ir import Flow
+    from ..journal.postgres.worker_registry import WorkerRow
+    from ..select.selector import SelectionResult
+    from ..source.document import Document
     from ..tools.tool import Tool
     from ..tools.toolbox import Toolbox
+    from ..workers.schedules import ScheduleRow
+    from .context import Context
+
+_MAX_MESSAGE: Final = 300  # characters of an error in a list
 
 
 def run_line(row: RunRow, liveness: str | None, current: str | None = None) -> dict[str, Json]:
@@ -23,10 +36,65 @@ def run_line(row: RunRow, liveness: str | None, current: str | None = None) -> d
     return {**run_summary(row, current), **liveness_flags(liveness)}
 
 
+def run_lines(context: Context, rows: Sequence[RunRow], waiting: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """Present runs as a list, with what they wait for and how far they are undone."""
+
+    # `waiting`: The ids of the runs that wait, if the caller knows them.
+    from .runs.undone import undo_statuses
+
+    states, undos = liveness_of(context, rows), undo_statuses(context, rows)
+    waiting_ids = _waiting_ids(context) if waiting is None else waiting
+    return [
+        {
+            **run_line(row, states.get(row.id), current_node(context, row)),
+            "errorMessage": _error_message(row),
+            "waiting": row.id in waiting_ids,
+            "undoStatus": undos.get(row.id),
+            **({"damaged": row.damaged} if row.damaged else {}),
+        }
+        for row in rows
+    ]
+
+
+def _waiting_ids(context: Context) -> Collection[str]:
+    from .runs.answers import open_waits_of_runs
+
+    try:
+        return {str(wait["runId"]) for wait in open_waits_of_runs(context, None)}
+    except StoreError:  # one unreadable run must not keep the others from the list
+        return ()
+
+
+def _error_message(row: RunRow) -> str | None:
+    message = row.error.get("message") if isinstance(row.error, dict) else row.error
+    return None if message is None else str(message)[:_MAX_MESSAGE]
+
+
+def run_state(row: RunRow, **outcome: Json) -> dict[str, Json]:
+    """Present what was done to a run, with the status that the run has now."""
+    return {"runId": row.id, "status": row.status, **outcome}
+
+
+def named_waits(context: Context, waits: Iterable[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """Present waits with the names of their runs."""
+    listed = list(waits)
+    rows = {id: context.store.get_run(id) for id in {str(wait["runId"]) for wait in listed}}
+    return [{**wait, "name": row.name if (row := rows[str(wait["runId"])]) is not None else ""} for wait in listed]
+
+
+def tool_failures(toolbox: Toolbox) -> dict[str, str]:
+    """Present the servers that could not be reached, each with the reason."""
+    return {name: str(reason) for name, reason in toolbox.failures.items()}
+
+
 def tool_list(toolbox: Toolbox, tools: Iterable[Tool]) -> dict[str, Any]:
     """Present tools, with the servers that could not be reached."""
-    failures = {name: str(reason) for name, reason in toolbox.failures.items()}
-    return {"tools": [tool.to_dict() for tool in tools], "failures": failures}
+    return {"tools": [tool.to_dict() for tool in tools], "failures": tool_failures(toolbox)}
+
+
+def tool_selection(toolbox: Toolbox, selection: SelectionResult) -> dict[str, Any]:
+    """Present the tools that fit a request, with the servers that could not be reached."""
+    return {**selection.to_dict(), "failures": tool_failures(toolbox)}
 
 
 def definition_line(
@@ -49,3 +117,45 @@ def stored_definition_line(stored: Definition) -> dict[str, Any]:
     """Present a stored definition as one item of a list, with the number of its runs as `runCount`."""
     line = definition_line(stored.kind, stored.id, stored.name, stored.document, stored.fingerprint, stored.created)
     return {**line, "runCount": stored.run_count}
+
+
+def definition_content(document: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
+    """Present the document of a definition and the schema of its input."""
+    return {"document": document, "inputSchema": flow.input_schema}
+
+
+def definition_details(
+    line: Mapping[str, Any], document: Mapping[str, Any], flow: Flow, file: Document | None = None
+) -> dict[str, Any]:
+    """Present a whole definition: its item of a list, its document, the text of its file, and its graph."""
+    from ..draw import graph_data
+
+    source = None if file is None else file.text
+    name = None if file is None else PurePath(file.file).name
+    content = definition_content(document, flow)
+    return {**line, **content, "source": source, "sourceName": name, "graph": graph_data(flow)}
+
+
+def schedule_line(row: ScheduleRow) -> dict[str, Any]:
+    """Present a schedule as one item of a list."""
+    return {
+        "name": row.name,
+        "cron": row.cron,
+        "timezone": row.timezone,
+        "flow": row.flow,
+        "input": row.input,
+        "paused": row.paused,
+        "last": row.last.isoformat() if row.last else None,
+        "status": row.status,
+        "next": row.next.isoformat() if row.next else None,
+        "catchUp": row.catch_up,
+        "missed": [
+            {"due": datetime.fromtimestamp(item.due, UTC).isoformat(), "became": item.outcome, "run": item.run}
+            for item in row.missed
+        ],
+    }
+
+
+def worker_line(row: WorkerRow) -> dict[str, Any]:
+    """Present a worker as one item of a list."""
+    return {"id": row.id, "began": row.began, "silent": row.silent, **row.about}

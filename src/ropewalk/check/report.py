@@ -7,7 +7,7 @@ holds the result.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypedDict, Unpack
 
 from ..errors import Problem, Remedy
 from ..fast_dataclass import dataclass
@@ -37,6 +37,15 @@ class Checked:
         return not self.problems
 
 
+class Details(TypedDict, total=False):
+    """Fields of a problem that most problems lack; `Problem` describes them."""
+
+    suggestion: str | None
+    column: int | None
+    keyword: str | None
+    remedy: Remedy | None
+
+
 class TooManyProblems(Exception):
     """Raised to end the check when no further problem would be reported."""
 
@@ -59,23 +68,13 @@ class Report:
         owners: Owners = None,
         field: str = "",
         at: ExprPath = None,
-        suggestion: str | None = None,
-        column: int | None = None,
         warning: bool = False,
-        keyword: str | None = None,
-        remedy: Remedy | None = None,
+        **details: Unpack[Details],
     ) -> None:
         """Add a problem, or a warning, at a field of a node."""
         if warning and not self.takes_warnings:
             return
-        problem = Problem(
-            path=path_of(node, owners, field, at),
-            message=message,
-            suggestion=suggestion,
-            column=column,
-            keyword=keyword,
-            remedy=remedy,
-        )
+        problem = Problem(path=path_of(node, owners, field, at), message=message, **details)
         (self.warnings if warning else self.problems).append((node, problem))
         self._size += len(problem.path) + len(problem.message)
         if self._is_full and not warning:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -86,6 +87,12 @@ def error_payload(error: BaseException, door: Door, message: str | None = None) 
     if isinstance(error, OutputValidationFailed) and error.result is not None:
         data["result"] = error.result.to_dict()
     return {"error": data}
+
+
+def validity_payload(problems: Iterable[Problem], warnings: Iterable[Problem], door: Door) -> dict[str, Any]:
+    """Present the check of a definition as JSON."""
+    wrong, doubtful = ([problem_payload(item, door) for item in group] for group in (problems, warnings))
+    return {"valid": not wrong, "problems": wrong, "warnings": doubtful}
 
 
 def problem_payload(problem: Problem, door: Door) -> dict[str, Any]:

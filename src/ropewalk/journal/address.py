@@ -126,6 +126,16 @@ def named_store(store: str | Path | Store | None) -> str | Path | Store | None:
     raise wrong_type("store", "an address, a path or a Store", store)
 
 
+def store_or_opener(
+    store: str | Path | Store | None, directory: Path | str | None, sync: Literal["normal", "full"]
+) -> Store | Callable[[], Store]:
+    """Return a store, or a function that opens the one that an address names."""
+    named = named_store(store)
+    if named is None or isinstance(named, (str, PathLike)):
+        return lambda: open_store(named, directory, sync)
+    return named
+
+
 def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path | None:
     """Find the file that an address names."""
     from pathlib import Path

@@ -151,7 +151,7 @@ class ServerQuestions:
         }
         if await self._parts.row(part_name) is None and (reason := await self._server.connect()) is not None:
             raise ServerDown(reason)
-        result = await self._parts.execute(self._parts.loaded(document), input={"calls": calls}, run_id=part_name)
+        result = await self._parts.execute(self._parts.load(document), input={"calls": calls}, run_id=part_name)
         answers = result.get("data")
         if not result.get("success") or not isinstance(answers, list):
             raise ServerDown(str(result.get("error") or f"{part_name} ended with status {result.get('status')}"))

@@ -57,7 +57,7 @@ class BuildParts:
         """Return the run id of a part."""
         return f"{self._key}/{name}"
 
-    def loaded(self, document: Mapping[str, Any], /) -> Any:
+    def load(self, document: Mapping[str, Any], /) -> Any:
         """Compile a document."""
         return self._app.load(document)
 

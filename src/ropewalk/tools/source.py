@@ -2,7 +2,7 @@
 
 *What it gives.* Each prefix of tool ids (`git:`, `plans:`) belongs to one source. The Toolbox asks the sources with the
 prefixes of the tools that it needs, and no other. A source puts its tools on the `Shelf`, which is the Toolbox as a
-source sees it, and writes into `failures` why a tool or a whole prefix cannot be used. It never raises for that.
+source sees it. Why a tool or a whole prefix cannot be used is in `failures`, and is never raised.
 
 *What it is ignorant of.* A source knows no flow, no run and no check. The Toolbox knows neither processes nor addresses
 nor stores, and imports the module of a source with the first table that configures it.
@@ -40,7 +40,7 @@ class Shelf(Protocol):
         """Add a tool with the backend or handler that it has."""
         ...
 
-    def replace_tools(self, name: str, tools: Mapping[str, tuple[Tool, ToolBackend]], /) -> dict[str, str]:
+    def replace_tools(self, name: str, tools: Mapping[str, tuple[Tool, ToolBackend | None]], /) -> dict[str, str]:
         """Keep exactly these tools of a server, and return why one cannot be kept; both by label."""
         ...
 

@@ -95,7 +95,8 @@ class Toolbox(Index):
         if allow_hosts:
             _ = self.network  # reports an invalid entry now instead of at the first call
         self.local = Handlers()
-        self._servers: ServerTools | None = None
+        self.servers: ServerTools | None = None
+        """The MCP servers as a source of tools; None without servers."""
         self._providers: Providers | None = None
         self._backends: Sources | None = None
         self._sources: tuple[Source, ...] = ()  # those of the three that there are
@@ -119,18 +120,17 @@ class Toolbox(Index):
     @property
     def mcp(self) -> Any:
         """The client of the MCP servers, a `McpServers`; None without servers."""
-        return None if self._servers is None else self._servers.client
+        return None if self.servers is None else self.servers.client
 
-    @property
-    def servers(self) -> ServerTools:
-        """The MCP servers as a source of tools, imported with the first one."""
+    def _server_tools(self) -> ServerTools:
+        """Return the source of MCP servers, whose module is imported with the first one."""
         with self._open_lock:
-            if self._servers is None:
+            if self.servers is None:
                 from .mcp.server_tools import ServerTools
 
-                self._servers = ServerTools(self, lambda: (self.on_elicit, self.on_sample))
-                self._sources = (*self._sources, self._servers)
-            return self._servers
+                self.servers = ServerTools(self, lambda: (self.on_elicit, self.on_sample))
+                self._sources = (*self._sources, self.servers)
+            return self.servers
 
     @property
     def provider(self) -> Providers:
@@ -173,7 +173,7 @@ class Toolbox(Index):
             True if the project trusts the server's hints.
         """
         require_type(str, server=server)
-        return self._servers is not None and self._servers.trusts_hints(server)
+        return self.servers is not None and self.servers.trusts_hints(server)
 
     def is_missing(self, tool_id: str) -> bool:
         """Return True if a server must be connected before the tool can be looked up.
@@ -190,8 +190,8 @@ class Toolbox(Index):
 
     @property
     def lost(self) -> Collection[str]:
-        """The MCP servers that died and were not tried since; their tools may differ now."""
-        return () if self._servers is None else self._servers.lost
+        """The MCP servers to connect before a call, because their tools may differ from those in the index."""
+        return () if self.servers is None else self.servers.lost
 
     def why_missing(self, tool_id: str) -> str | None:
         """Explain why a tool is missing, if its prefix says so: no server has it, or it is one of Ropewalk's own.
@@ -235,7 +235,7 @@ class Toolbox(Index):
         """
         if not isinstance(server, str):
             raise wrong_type("server", "a string", server)
-        return self._servers is not None and self._servers.has_listed(server)
+        return self.servers is not None and self.servers.has_listed(server)
 
     def definitions(self, name: str) -> Sequence[Definition]:
         """Return what a server or the document of a provider says about its tools; none before it is connected."""
@@ -370,7 +370,7 @@ class Toolbox(Index):
             ConfigError: The name or the configuration is invalid.
         """
         self._check_name("MCP server", name)
-        self.servers.add(name, config)
+        self._server_tools().add(name, config)
         self.touch()
 
     def add_provider(self, name: str, config: Any) -> None:
@@ -450,9 +450,9 @@ class Toolbox(Index):
         done, _ = await asyncio.wait([task], timeout=seconds)
         if done:
             task.result()
-        if done or self._servers is None:
+        if done or self.servers is None:
             return []
-        return [name for name in self._servers.names if not self.is_listed(name) and name not in self.failures]
+        return [name for name in self.servers.names if not self.is_listed(name) and name not in self.failures]
 
     async def find(self, tool_id: str) -> Tool:
         """Return a tool, and connect its server first if needed.
@@ -520,14 +520,14 @@ class Toolbox(Index):
             definitions: Its tool definitions, as objects of the SDK or as dicts. An invalid one is listed in
                 `failures`.
         """
-        self.servers.take(server, definitions)
+        self._server_tools().take(server, definitions)
 
-    def replace_tools(self, server: str, tools: Mapping[str, tuple[Tool, ToolBackend]]) -> dict[str, str]:
+    def replace_tools(self, server: str, tools: Mapping[str, tuple[Tool, ToolBackend | None]]) -> dict[str, str]:
         """Make the index contain exactly these tools of a server, and return why one cannot be; both by label."""
         current, failures = set[str](), dict[str, str]()
         for label, (tool, backend) in tools.items():
             try:
-                self._store_listed(tool, backend)
+                self._store_listed(server, tool, backend)
                 current.add(tool.id)
             except InvalidTool as error:
                 failures[label] = str(error)
@@ -536,17 +536,21 @@ class Toolbox(Index):
             self._listed_ids[server] = current
         # A tool may also have backends of the user's own; only this server's goes.
         for tool_id in removed:
+            if not self.backends(tool_id):
+                self.remove(tool_id)  # it was known from a list only
+                continue
             for backend in self.backends(tool_id):
                 if backend.kind == "mcp" and backend.server_name == server:
                     self._remove_listed(tool_id, backend)
         return failures
 
-    def _store_listed(self, tool: Tool, backend: ToolBackend) -> None:
+    def _store_listed(self, server: str, tool: Tool, backend: ToolBackend | None) -> None:
         with self._lock:
             known, backends = self.get(tool.id), self.backends(tool.id)
-            if known == tool and backend in backends:
+            if known == tool and (backend is None or backend in backends):
                 return  # a refresh without changes must not notify the listeners
-            if known is not None and known != tool and backends == [backend]:
+            is_own = backends == [backend] or (not backends and tool.id in self._listed_ids.get(server, ()))
+            if known is not None and known != tool and backend is not None and is_own:
                 self._replace(tool, backend)
             else:
                 self._put(tool, backend)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ...journal.protocol import RunRow
+from ...journal.protocol import ENDS, RunRow
 from ...journal.sql.lease_watch import runnable_by_any_worker
 from ...journal.sql.rows import CHUNK
 from ...values import Json
@@ -18,6 +18,14 @@ LIVENESS_STATES: Final = ("queued", "interrupted", "answered")
 """The states of such a run: a worker will take it, somebody must resume it, or its wait was answered."""
 RESUMABLE: Final = ("interrupted", "answered")
 """The states of a run that somebody must resume."""
+
+
+def current_node(context: Context, row: RunRow) -> str | None:
+    """Return the node that an unfinished run is at, or None if it is unknown."""
+    if row.status in ENDS:
+        return None
+    live = context.engine.live.get(row.id)
+    return (live.position() if live is not None else None) or row.current_node or None
 
 
 def liveness_flags(liveness: str | None) -> dict[str, Json]:

@@ -23,7 +23,7 @@ from ..start import Executor, Start
 from . import argument_checks
 from .following import Following
 from .listed_run import ListedRun
-from .liveness import LIVENESS_STATES, has_worker, liveness_of
+from .liveness import LIVENESS_STATES, current_node, has_worker, liveness_of
 from .steps import earlier_endings, events_of, reuse_cutoff, steps
 
 if TYPE_CHECKING:
@@ -259,9 +259,9 @@ class RunService:
         Returns:
             The result in the fields of its notation.
         """
-        from .simulate import stopped_result, was_abandoned
+        from .simulate import ended_result
 
-        return await stopped_result(self.jobs, row) if was_abandoned(row) else row.result
+        return await ended_result(self.jobs, row)
 
     async def arguments(self, run_id: str) -> Mapping[str, Json]:
         """Return the arguments of the recorded calls. The run is replayed in memory; no tool is called.
@@ -289,10 +289,7 @@ class RunService:
         Returns:
             The id or path of the node.
         """
-        if row.status in ENDS:
-            return None
-        live = self.engine.live.get(row.id)
-        return (live.position() if live is not None else None) or row.current_node or None
+        return current_node(self.context, row)
 
     def interrupted(self) -> set[str]:
         """Return the ids of runs that lost their process before they ended, and that somebody must resume.

@@ -178,6 +178,11 @@ def _on_own_loop(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
         return runner.run(stopped_result(jobs, row))
 
 
+async def ended_result(jobs: Jobs, row: RunRow) -> Json:
+    """Return the result of a run that has ended, in the fields of its notation."""
+    return await stopped_result(jobs, row) if was_abandoned(row) else row.result
+
+
 async def stopped_result(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
     """Compute the result of a run that was stopped while no process executed it, on the running event loop."""
     stub = _NeverReturns()

@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from os import path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...errors import Action, DefinitionChanged, JournalConflict, NotFound, NothingToRetry, Problem
+from ...errors import Action, JournalConflict, NotFound, NothingToRetry
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import Entry, Log, RunRow, Store
 from ...values import Json
-from ..recorded_run import replacement, require_run
+from ..recorded_run import replacement
 from .compare import AffectedParts, Change, flow_changes, place_of
+from .differences import definition_changed
 from .instances import Instances
 
 if TYPE_CHECKING:
@@ -68,19 +69,6 @@ def _changed(
     if not upgrade:
         raise definition_changed(row.id, created, loaded)
     return loaded, created
-
-
-def definition_changed(run_id: str, changes_made: list[Change], loaded: Prepared) -> DefinitionChanged:
-    """Make the error that lists every difference, with its place in the newer file."""
-    problems = [_upgrade_error(item, loaded) for item in changes_made]
-    return DefinitionChanged(run_id, problems)
-
-
-def _upgrade_error(change: Change, loaded: Prepared) -> Problem:
-    file: Any = loaded.file
-    place = file.locate(change.source) if file is not None and change.source and change.kind != "removed" else None
-    message = {"added": "is new", "removed": "is gone"}.get(change.kind, f"changed in {', '.join(change.fields)}")
-    return Problem(path=change.place or "the definition", message=message, place=place)
 
 
 class Upgrade:
@@ -185,13 +173,3 @@ async def resume(jobs: Jobs, row: RunRow, source: Source | None, upgrade: bool, 
     log = await context.store.reopen(row.id)
     async with upgrading(context.store, log, to):
         return await jobs.continue_run(job, log)
-
-
-def with_differences(
-    context: Context, error: DefinitionChanged, run_id: str | None, loaded: Prepared
-) -> DefinitionChanged:
-    """Return the error with the differences between the recorded definition of the run and the new one."""
-    if error.run_id != run_id:
-        return error  # the changed definition is that of a flow which the run calls as a tool
-    row = require_run(context.store, run_id)
-    return definition_changed(run_id, flow_changes(context.definitions.get(row).flow, loaded.flow), loaded)

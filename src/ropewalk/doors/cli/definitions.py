@@ -6,9 +6,10 @@ commands read a definition and print what `App` says of it; no tool is called.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -17,16 +18,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import orjson
 from cyclopts import Parameter
 
-from ...check import UNKNOWN_TOOL
+from ...check import UNKNOWN_TOOL, Checked
 from ...config.project import CONFIG_FILE
 from ...errors import InvalidFlow, install_command
 from ...source.document import render_problem
 from ...source.load import create_file, dump
-from ..errors import problem_payload, word_problem
+from ..errors import problem_payload, validity_payload, word_problem
 from ..remedies import Door
 from .arguments import saved
+from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import Answer, UsageError
 from .options import Json, Project
+from .output import notify
 from .session import Interrupts, with_app
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ def validate(
     allow_missing_tools: Annotated[
         bool, Parameter(negative=(), help="Report unknown tools as warnings, which do not change the exit code.")
     ] = False,
+    fresh: Fresh = False,
     json: Json = False,
     project: Project = None,
 ) -> Answer:
@@ -52,7 +56,13 @@ def validate(
         raise UsageError(f"{source} is the configuration of a project, not a definition; `ropewalk doctor` checks it")
 
     async def work(app: App, _: Interrupts) -> Answer:
+        prefer_lists(app, fresh)
         checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
+        if _may_be_outdated(checked, cached_lists(app)) and ask_servers(app):
+            checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
+        if checked.problems or app.toolbox.failures:
+            for line in cached_line(app):
+                notify(line)
         warnings = list(checked.warnings)
         # With --strict, warnings count as problems.
         if checked.problems or (strict and warnings):
@@ -63,10 +73,18 @@ def validate(
         missing = sum(warning.keyword == UNKNOWN_TOOL for warning in warnings)
         note = f", but cannot run: {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
         text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in warnings] + [f"{source}: valid{note}"]
-        data = {"valid": True, "problems": [], "warnings": [problem_payload(w, Door.CLI) for w in warnings]}
-        return Answer(data=data, text="\n".join(text))
+        return Answer(data=validity_payload((), warnings, Door.CLI), text="\n".join(text))
 
     return with_app(work, near=source, project=project, store="memory")
+
+
+def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:
+    """Return True if a finding may come from a cached list: a tool is unknown, or the message names the server."""
+    return any(
+        problem.keyword == UNKNOWN_TOOL or re.search(rf"\b{re.escape(server)}\b", problem.message)
+        for problem in (*checked.problems, *checked.warnings)
+        for server in servers
+    )
 
 
 def preview(source: Path, /, *, json: Json = False, project: Project = None) -> Answer:

@@ -25,7 +25,7 @@ from .session import Interrupts, with_app
 if TYPE_CHECKING:
     from ...app.app import App
     from ...tools.mcp.login import Loopback
-    from ...tools.mcp.servers import McpServers
+    from ...tools.mcp.server_tools import ServerTools
 
 
 def login(
@@ -54,10 +54,11 @@ def login(
             _take_pasted(loopback)
 
         try:
-            was_needed = await servers.log_in(server, show, scope=scope)
+            was_needed = await servers.client.log_in(server, show, scope=scope)
         finally:
             _stop_pasting()
-        tools = len(servers.tools(server))
+        await servers.forget_list(server)
+        tools = len(servers.definitions(server))
         count = f"{tools} {'tool' if tools == 1 else 'tools'}"
         text = f"logged in at {server}: {count}" if was_needed else f"{server} needs no login now: {count}"
         return Answer(data={"server": server, "loggedIn": was_needed, "tools": tools}, text=text)
@@ -69,16 +70,18 @@ def logout(server: str, /, *, json: Json = False, project: Project = None) -> An
     """Delete the login at an MCP server from this machine."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        deleted = await _servers(app, server).log_out(server)
+        servers = _servers(app, server)
+        deleted = await servers.client.log_out(server)
+        await servers.forget_list(server)
         text = f"deleted the login at {server}" if deleted else f"there is no login at {server}"
         return Answer(data={"server": server, "deleted": deleted}, text=text)
 
     return with_app(work, project=project, store="memory")
 
 
-def _servers(app: App, server: str) -> McpServers:
+def _servers(app: App, server: str) -> ServerTools:
     """Return the servers of the project, which must have this one."""
-    servers: McpServers | None = app.toolbox.mcp
+    servers = app.toolbox.servers
     if servers is None or server not in servers.names:
         if server in app.toolbox.failures:
             raise UsageError(f"{server}: {app.toolbox.failures[server]}")

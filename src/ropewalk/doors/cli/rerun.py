@@ -22,7 +22,7 @@ from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
 from .output import first_line
 from .run import followed
-from .session import unknown_run, with_app
+from .session import with_app
 from .signals import Wait, store_options
 
 if TYPE_CHECKING:
@@ -69,8 +69,6 @@ def retry(
     accept_results = accepted_results(accept)
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
-        if app.store.get_run(run_id) is None:
-            raise unknown_run(app, run_id)
         return await app.runs.retry(
             run_id, from_, definition=source, upgrade=upgrade, on_event=on_event, park=not wait, accept=accept_results
         )
@@ -101,8 +99,6 @@ def fork(
     arguments = {} if input is None else {"input": read_input(input)}
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
-        if app.store.get_run(run_id) is None:
-            raise unknown_run(app, run_id)
         return await app.runs.fork(
             run_id, **arguments, definition=definition, at=from_, new_id=id, on_event=on_event, park=not wait
         )

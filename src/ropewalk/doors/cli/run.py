@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import orjson
 from cyclopts import Parameter, validators
 
-from ...app.runs.instances import without_attempts
-from ...app.runs.recovery import resume_all as resume_every
 from ...check import UNKNOWN_TOOL
 from ...errors import InvalidInput, Problem, RopewalkError, rejected_paths
 from ...events import Event
@@ -33,13 +31,12 @@ from ..remedies import Door
 from .arguments import read_input, read_pairs, read_state
 from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
-from .output import Form, Level, columns, duration, moment, notify
+from .output import columns, configure_logging, duration, moment, notify
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
-from .session import Interrupts, unknown_run, with_app
+from .session import Interrupts, with_app
 from .signals import Stay, Wait, store_options, wait_lines
-from .undo import UndoNames
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -47,6 +44,7 @@ if TYPE_CHECKING:
     from ...app.start import OnEvent
     from ...journal.protocol import RunRow
     from ...notations.records import Outcome
+    from .undo import UndoNames
 
 
 def resume_all(
@@ -54,14 +52,14 @@ def resume_all(
     project: Path | None,
     store: str | None,
     engine: Literal["local", "dbos"] | None,
-    log: Form,
-    log_level: Level | None,
 ) -> Answer:
     """Resume every run that no process executes and list how each one ended."""
 
     # The exit code is 1 if a run failed or could not be resumed.
 
     async def work(app: App, _: Interrupts) -> Answer:
+        from ...app.runs.recovery import resume_all as resume_every  # no other run needs it
+
         outcomes = await resume_every(app)
         rows = [(outcome.run_id, outcome["status"], outcome.get("error") or "") for outcome in outcomes]
         failed = any(outcome["status"] not in ("completed", "partial", "waiting") for outcome in outcomes)
@@ -71,7 +69,7 @@ def resume_all(
             text=columns(("ID", "STATUS", "ERROR"), rows) if rows else "no run to resume",
         )
 
-    return with_app(work, project=project, store=store, engine=engine, log=log, log_level=log_level)
+    return with_app(work, project=project, store=store, engine=engine)
 
 
 _RESULT_FIELDS = (*sorted(VALUE_NAMES), "result", "variables")
@@ -162,7 +160,8 @@ def run(
         )  # fmt: skip
         return await follow(app, interrupts)
 
-    return with_app(work, near=source, project=project, store=store, engine=engine, log=log, log_level=log_level)
+    configure_logging(log, log_level)
+    return with_app(work, near=source, project=project, store=store, engine=engine)
 
 
 async def _load_with_warnings(app: App, source: Path, variables: Collection[str]) -> Source:
@@ -216,22 +215,21 @@ def resume(
     not rerun: its result is printed. To rerun it, use `ropewalk runs retry`.
     """
 
+    configure_logging(log, log_level)
     if all and run_id is None:
-        return resume_all(project=project, store=store, engine=engine, log=log, log_level=log_level)
+        return resume_all(project=project, store=store, engine=engine)
     if all or run_id is None:
         message = "give either a run or --all"
         raise InvalidInput([Problem(path="RUN", message=message)])
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
-        if app.store.get_run(run_id) is None:
-            raise unknown_run(app, run_id)
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
     work = followed(
         start, source=source, engine=engine, run_id=run_id,
         quiet=json, watch=watch, silent=log == "json", options=store_options(store, project),
     )  # fmt: skip
-    return with_app(work, run=run_id, project=project, store=store, engine=engine, log=log, log_level=log_level)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
 def followed(
@@ -250,12 +248,12 @@ def followed(
     async def work(app: App, interrupts: Interrupts) -> Answer:
         # Show the events while the run goes on; Ctrl-C stops the run that they name.
         display = choose_display(quiet or (silent and not watch), watch)
-        names = UndoNames(app)
+        names = None if quiet else _undo_names(app)
 
         def on_event(event: Event) -> None:
             if not event.run_id.startswith(f"{interrupts.run_id}/"):  # a part is stopped and resumed with its run
                 interrupts.running(event.run_id)
-            if (named := event if quiet else names.of(event)) is not None:
+            if (named := event if names is None else names.of(event)) is not None:
                 display.take(named)
 
         ended_note = _already_ended_note(app, run_id, options)
@@ -271,6 +269,12 @@ def followed(
     return work
 
 
+def _undo_names(app: App) -> UndoNames:
+    from .undo import UndoNames  # programs that read the result get no progress
+
+    return UndoNames(app)
+
+
 def _result_answer(
     app: App,
     outcome: Outcome,
@@ -283,12 +287,15 @@ def _result_answer(
 ) -> Answer:
     """Return the answer for the result of a run, with what the result does not hold."""
     data = payload = outcome.to_dict()
-    places = _node_places(app, outcome.run_id, source) if data.get("errors") and not quiet else {}
+    recorded = not isinstance(app.store, MemoryStore)
+    show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
+    if quiet:
+        return Answer(exit=run_exit_code(data), data=data, recorded=show_command)
+    places = _node_places(app, outcome.run_id, source) if data.get("errors") else {}
     row = app.runs.row(outcome.run_id)
     resumer = None
     if data.get("waitingFor") and engine != "local":
         resumer = "a worker" if row is not None and app.runs.has_worker(row) else None
-    recorded = not isinstance(app.store, MemoryStore)
     if counts.counts[REUSED] and row is not None and isinstance(data.get("duration"), (int, float)):
         # The result holds the time of its own execution; people ask for that of the whole run.
         payload = {**data, "duration": data["duration"] + app.runs.earlier_seconds(row) * 1000}
@@ -297,7 +304,6 @@ def _result_answer(
         *rejected(data, options if recorded else None),
         *(_retry_advice(app, row, data, counts, options) if recorded and row is not None else []),
     ]
-    show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     return Answer(exit=run_exit_code(data), data=data, text="\n".join(lines), recorded=show_command)
 
 
@@ -322,11 +328,11 @@ def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCou
 
 def _already_ended_note(app: App, run_id: str | None, options: str) -> str | None:
     """Say that the run had ended before this command, and how to retry or fork it; None if it had not."""
-    from ...app.runs.undone import undone_by  # only a run that has ended needs it
-
     row = app.runs.row(run_id) if run_id is not None else None
     if row is None or row.ended_at is None:
         return None
+    from ...app.runs.undone import undone_by  # only a run that has ended needs it
+
     note = f"run {row.id} had ended before ({row.status}, {moment(row.ended_at)}); nothing was executed now"
     if row.parent is None and app.store.durable and (undo := undone_by(app.context, row)) is not None:
         return f"{note}; it is undone by run {undo}; to start again: ropewalk runs fork {quote(row.id)}{options}"
@@ -395,6 +401,8 @@ def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
         paths = rejected_paths(error) if "ranAt" in error else [node]  # of several flows inside it there may be none
         text = f"{node}: the tool ran, so the call was not repeated"
         if options is not None:
+            from ...app.runs.instances import without_attempts  # few results need it
+
             run = quote(str(data.get("runId")))
             text += f"; look at its result: ropewalk runs show {run}{options}"
             accept_options = "".join(f" --accept {quote(without_attempts(path))}" for path in paths)

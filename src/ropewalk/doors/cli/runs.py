@@ -23,6 +23,7 @@ import orjson
 from cyclopts import Parameter, validators
 
 from ...app.facts import approval_text
+from ...app.recorded_run import require_run
 from ...app.runs.pages import is_long, read_ends
 from ...errors import StoreError
 from ...events import Event
@@ -36,7 +37,7 @@ from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
-from .session import Interrupts, facts_with_tools, unknown_run, with_app, without_tools
+from .session import Interrupts, facts_with_tools, with_app, without_tools
 from .signals import store_options, wait_lines
 from .store import instant
 from .streams import write_stdout
@@ -75,13 +76,14 @@ def ls(
     project: Project = None,
 ) -> Answer:
     """List runs, newest first."""
-    from ...app.runs.undone import undo_statuses
+    from ...app.presenters import run_lines
+    from ...app.runs.liveness import LIVENESS_STATES
 
     since_time, until_time = instant(since, "--since"), instant(until, "--until")
 
     async def work(app: App, _: Interrupts) -> Answer:
-        if after is not None and app.runs.row(after) is None:
-            raise unknown_run(app, after)
+        if after is not None:
+            require_run(app.store, after)
         rows = app.runs.list(
             status=status,
             kind=kind,
@@ -97,19 +99,17 @@ def ls(
             notify(f"there is no store at {app.store.path} yet")
         _warn_damaged(rows)
         now = time.time()
-        liveness, undos = app.runs.liveness_of(rows), undo_statuses(app.context, rows)
-        table = []
-        for row in rows:
-            state = liveness.get(row.id)
+        data, table = run_lines(app.context, rows), []
+        for row, line in zip(rows, data, strict=True):
+            state = next((name for name in LIVENESS_STATES if line[name]), None)
             status_text = "damaged" if row.damaged else state or row.status
-            status_text += _UNDO_WORDS.get(undos.get(row.id, ""), "")
+            status_text += _UNDO_WORDS.get(line["undoStatus"], "")
             # The row of a crashed run lacks the steps that were recorded after its last summary.
             timed = _with_progress(app, row) if state == "interrupted" else row
             took = _execution_time(timed, now, state, app.runs.earlier_seconds(row))
             started = moment(row.started_at)
             table.append((row.id, row.name, row.kind, status_text, started, took, row.result_count, row.error_count))
         head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
-        data = [{**_run_payload(row, liveness.get(row.id)), "undoStatus": undos.get(row.id)} for row in rows]
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
@@ -122,13 +122,6 @@ def _warn_damaged(rows: Iterable[RunRow]) -> None:
     for row in rows:
         if row.damaged:
             notify(row.damaged)
-
-
-def _run_payload(row: RunRow, state: str | None) -> dict[str, Any]:
-    from ...app.presenters import run_line
-
-    damaged = {"damaged": row.damaged} if row.damaged else {}
-    return {**run_line(row, state), **damaged}
 
 
 def _with_progress(app: App, row: RunRow) -> RunRow:
@@ -180,9 +173,8 @@ def show(
         page_size = limit
         if page_size is None and not json and (after or is_long(app.context, run_id)):
             page_size = 2 * _STEP_LIMIT
-        details = app.runs.get(run_id, after=after, limit=page_size)
-        if details is None:
-            raise unknown_run(app, run_id)
+        row = require_run(app.store, run_id)
+        details = app.runs.get(run_id, after=after, limit=page_size) or {}
         if details["facts"]:
             details["facts"] = facts_with_tools(app, run_id, project)
         # Without a request for a page, a long run shows its failed and its last steps.
@@ -190,7 +182,6 @@ def show(
 
         # Who continues the run, and what a person can do about it.
         queue_note = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
-        row = _row(app, run_id)
         resumer = _resumer(details["status"], app.runs.has_worker(row)) if not _is_abandoned(details) else None
         transcript = Transcript(details["kind"], row.document)
         root = app.runs.outermost(run_id)
@@ -420,8 +411,7 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
     """Follow a run until it ends or waits. With --json, print one event per line."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        if app.runs.get(run_id) is None:
-            raise unknown_run(app, run_id)
+        require_run(app.store, run_id)
         from .dispatch import json_line
 
         counts, status, options = RunCounts(), "", store_options(store, project)
@@ -454,15 +444,8 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
 
 
 def _wait_lines(app: App, run_id: str, options: str) -> list[str]:
-    attended = app.runs.has_worker(_row(app, run_id))
+    attended = app.runs.has_worker(require_run(app.store, run_id))
     return wait_lines(app.runs.get(run_id, events=False) or {}, options, resumer="a worker" if attended else None)
-
-
-def _row(app: App, run_id: str) -> RunRow:
-    row = app.runs.row(run_id)
-    if row is None:
-        raise unknown_run(app, run_id)
-    return row
 
 
 def _event_lines(event: Event, counts: RunCounts) -> Iterable[str]:
@@ -480,17 +463,16 @@ def _event_lines(event: Event, counts: RunCounts) -> Iterable[str]:
 def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
     """Stop a run, in any process. Cancels the steps that are running and keeps the results of finished steps."""
 
+    from ...app.presenters import run_lines, run_state
+
     async def work(app: App, _: Interrupts) -> Answer:
-        row = app.runs.get(run_id)
-        if row is None:
-            raise unknown_run(app, run_id)
+        [line] = run_lines(app.context, [require_run(app.store, run_id)])
         stopped = app.runs.stop(run_id)
-        status = _row(app, run_id).status
-        data = {"id": run_id, "stopped": stopped, "status": status}
+        data = {**run_state(require_run(app.store, run_id), stopped=stopped), "id": run_id}
         if not stopped:
-            return Answer(exit=FAILED, data=data, text=f"{run_id} is not running: {status}")
+            return Answer(exit=FAILED, data=data, text=f"{run_id} is not running: {data['status']}")
         # A process that executes the run has yet to cancel the steps in progress.
-        is_executing = row["status"] == "running" and not _is_abandoned(row)
+        is_executing = line["status"] == "running" and not _is_abandoned(line)
         return Answer(data=data, text=f"{'stopping' if is_executing else 'stopped'} {run_id}")
 
     return with_app(work, project=project, store=store, tools=False)
@@ -503,9 +485,6 @@ def diff(a: str, b: str, /, *, json: Json = False, store: StoreAddress = None, p
     """Compare two runs: definition, input, result, and every node with a different outcome."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        for run_id in (a, b):
-            if app.runs.row(run_id) is None:
-                raise unknown_run(app, run_id)
         changes = app.runs.diff(a, b)
         return Answer(data=changes, text=replace_invisible("\n".join(_diff_lines(changes))))
 
@@ -601,8 +580,6 @@ def export(
         raise UsageError("--flow goes with --as-test")
 
     async def work(app: App, _: Interrupts) -> Answer:
-        if app.runs.row(run_id) is None:
-            raise unknown_run(app, run_id)
         data = app.runs.export(run_id)
         text = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
         return Answer(data=data, text=text if output is None else saved(output, text + "\n"))
@@ -621,9 +598,7 @@ def _export_case(
     async def work(app: App) -> dict[str, Any]:
         from ...testing.recording import make_case
 
-        row = app.runs.row(run_id)
-        if row is None:
-            raise unknown_run(app, run_id)
+        row = require_run(app.store, run_id)
         if row.status not in ENDS:
             raise UsageError(f"run {run_id} is {row.status}; only a run that has ended can become a test")
         if row.status in _EXTERNAL_STATUSES:

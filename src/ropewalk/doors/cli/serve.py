@@ -25,7 +25,7 @@ from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
 from .dispatch import Answer
 from .options import Log, LogLevel, Project, StoreAddress
-from .output import notify
+from .output import configure_logging, notify
 from .session import Interrupts, directory, with_app
 from .streams import write_stdout
 
@@ -83,7 +83,8 @@ def serve(
             await serve_until_cancelled(site, listening, _STREAM_GRACE)
         return Answer()
 
-    return with_app(work, near=near, project=project, store=store, log=log, log_level=log_level)
+    configure_logging(log, log_level)
+    return with_app(work, near=near, project=project, store=store)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -175,7 +176,8 @@ def mcp(
             await wire.serve(_make_door(app, config, files))
             return Answer()
 
-        return with_app(on_stdio, near=near, project=project, store=store, log=log, log_level=log_level)
+        configure_logging(log, log_level)
+        return with_app(on_stdio, near=near, project=project, store=store)
 
     from ..mcp.transports import Address, serve
 
@@ -187,7 +189,8 @@ def mcp(
         await serve(_make_door(app, config, files), address, token, lambda url: _announce(url, token))
         return Answer()
 
-    return with_app(on_http, near=near, project=project, store=store, log=log, log_level=log_level)
+    configure_logging(log, log_level)
+    return with_app(on_http, near=near, project=project, store=store)
 
 
 async def _require_valid(app: App, files: Iterable[Path]) -> None:

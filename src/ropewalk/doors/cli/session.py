@@ -38,7 +38,7 @@ from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_t
 from ...journal.sqlite.wal_check import orphan_wal
 from ...journal.tool_usage import as_source, local_source
 from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool
-from .output import Form, Level, configure_logging, log_events, notify
+from .output import configure_logging, log_events, notify
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -206,7 +206,6 @@ class Interrupts:
         self._cancel()
 
 
-_SUGGESTION_ROWS = 200
 _LOOP_STOPPED = "Event loop stopped before Future completed."  # as asyncio says it
 
 
@@ -219,12 +218,10 @@ def with_app(
     store: str | None = None,
     engine: Literal["local", "dbos"] | None = None,
     tools: bool = True,
-    log: Form = "text",
-    log_level: Level | None = None,
     lenient: bool = False,
 ) -> Answer:
     """Open the App, run the work of a command on an event loop, and close the App."""
-    configure_logging(log, log_level)
+    configure_logging("text")  # unless the command has configured it
     if not lenient:
         warn_without(project)
 
@@ -241,7 +238,10 @@ def with_app(
                 _check_rates(app)
             with _telemetry(app), as_source(local_source()):
                 log_events(app)
-                return await work(app, interrupts)
+                try:
+                    return await work(app, interrupts)
+                except NotFound as error:
+                    raise _where_searched(app, error) from None
 
     handlers: list[Interrupts] = []
     try:
@@ -376,18 +376,17 @@ async def require_model(app: App, *, reachable: bool = True) -> None:
         await check_reachable(_REACH_SECONDS)
 
 
-def unknown_run(app: App, run_id: str) -> NotFound:
-    """Return the error for an unknown run: where it was searched, and how to name another store."""
-    from ...values import did_you_mean
-
+def _where_searched(app: App, error: NotFound) -> NotFound:
+    """Add to the error for an unknown run where it was searched, and how to name another store."""
+    if error.what != "run" or error.why is not None:
+        return error
     if isinstance(app.store, MissingStore):
         reason = f"there is no store at {app.store.path}; to name another one, add -C PROJECT or --store URL"
-        return NotFound("run", run_id, why=reason)
-    suggestion = did_you_mean(run_id, (row.id for row in app.runs.list(limit=_SUGGESTION_ROWS)))
+        return NotFound("run", error.id, why=reason)
     address = getattr(app.store, "target", None)  # of Postgres; its name is the address without a password
     searched = address.name if address is not None else getattr(app.store, "path", "this store")
     reason = f"searched {searched}; to search another store, add -C PROJECT or --store URL"
-    return NotFound("run", run_id, suggestion=suggestion, why=reason)
+    return NotFound("run", error.id, suggestion=error.suggestion, why=reason)
 
 
 def facts_with_tools(app: App, run_id: str, project: Path | None) -> list[dict[str, Any]]:

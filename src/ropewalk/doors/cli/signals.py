@@ -21,7 +21,7 @@ from .arguments import read_input
 from .dispatch import Answer
 from .options import Json, Project, StoreAddress
 from .questions import example_answer, form_lines
-from .session import Interrupts, unknown_run, with_app
+from .session import Interrupts, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -68,10 +68,8 @@ def send(
     arguments = read_input(payload, "--payload")
 
     async def work(app: App, _: Interrupts) -> Answer:
-        if app.runs.row(run_id) is None:
-            raise unknown_run(app, run_id)
         sent = app.runs.send(run_id, event, arguments, id=id, early=early)
-        data = {"id": app.runs.outermost(run_id), "event": event, "sent": sent, "payload": arguments}
+        data = {"event": event, "sent": sent, "payload": arguments}
         before = f"{event} was sent to {run_id} before" + (f", with the id {id}" if id is not None else "")
         message = f"sent {event} to {run_id}" if sent else before
         return _continue_answer(app, run_id, data, message, store, project)
@@ -97,12 +95,9 @@ def approve(
     """
 
     async def work(app: App, _: Interrupts) -> Answer:
-        if app.runs.row(run_id) is None:
-            raise unknown_run(app, run_id)
-        data = app.runs.approve(run_id, node, approved=not reject, by=by or _user(), note=note)
-        run = data["runId"]
-        message = f"{'rejected' if reject else 'approved'} {data['path']} of {run}: {data['approval']}"
-        return _continue_answer(app, run_id, {**data, "id": run}, message, store, project)
+        wait = app.runs.approve(run_id, node, approved=not reject, by=by or _user(), note=note)
+        message = f"{'rejected' if reject else 'approved'} {wait['path']} of {wait['runId']}: {wait['approval']}"
+        return _continue_answer(app, run_id, {**wait, "answered": wait}, message, store, project)
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -118,17 +113,21 @@ def _continue_answer(
     app: App, run_id: str, data: dict[str, Any], message: str, store: str | None, project: Path | None
 ) -> Answer:
     """Answer with a message, and say who continues the run: its process, a worker or a command."""
+    from ...app.presenters import run_state
+    from ...app.recorded_run import require_run
     from ...app.runs.liveness import RESUMABLE
 
-    run_id = app.runs.outermost(run_id)  # the run to resume, where the answer was for a part of it
-    row = app.runs.row(run_id)
-    state = app.runs.liveness_of([row] if row is not None else ()).get(run_id)
+    # The run to resume is the outermost one, if the answer was for a part of it.
+    row = require_run(app.store, app.runs.outermost(run_id))
+    run_id = row.id
+    state = app.runs.liveness_of([row]).get(run_id)
     must_resume = state in RESUMABLE
     command = f"ropewalk resume {shlex.quote(run_id)}{store_options(store, project)}"
     lines = [message, f"next: {command}"] if must_resume else [message]
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
-    return Answer(data={**data, "resume": command if must_resume else None}, text=replace_invisible("\n".join(lines)))
+    data = {**run_state(row, **data), "id": run_id, "resume": command if must_resume else None}
+    return Answer(data=data, text=replace_invisible("\n".join(lines)))
 
 
 def store_options(store: str | None, project: Path | None) -> str:

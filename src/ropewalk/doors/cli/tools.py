@@ -27,6 +27,7 @@ from ...values import check_json, did_you_mean
 from ..errors import failure_text
 from ..remedies import Door
 from .arguments import read_input, read_pairs
+from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import FAILED, Answer, UsageError
 from .options import Input, Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
@@ -52,19 +53,20 @@ async def all_connected(app: App) -> None:
         await app.toolbox.connect_within(None)
 
 
-def ls(*, json: Json = False, project: Project = None) -> Answer:
+def ls(*, fresh: Fresh = False, json: Json = False, project: Project = None) -> Answer:
     """List the tools that definitions can use, and the servers that cannot be reached, each with the reason."""
 
     async def work(app: App, _: Interrupts) -> Answer:
         from ...app.presenters import tool_list
 
+        prefer_lists(app, fresh)
         await all_connected(app)
         unread = await _add_saved_plans(app, project)
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
-        data = tool_list(app.toolbox, tools)
+        data = {**tool_list(app.toolbox, tools), "cached": {n: round(age) for n, age in cached_lists(app).items()}}
         rows = [(t.id, first_line(t.description or "")) for t in tools]
         text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project))]
-        text += [*_failure_lines(app), *unread]
+        text += [*_failure_lines(app), *unread, *cached_line(app)]
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
@@ -105,13 +107,20 @@ def _none(place: Path) -> str:
     return f"no tools: the {was} no function with @tool (from ropewalk import tool)"
 
 
-def show(tool_id: str, /, *, json: Json = False, project: Project = None) -> Answer:
+def show(tool_id: str, /, *, fresh: Fresh = False, json: Json = False, project: Project = None) -> Answer:
     """Show one tool: its description and schemas."""
 
     async def work(app: App, _: Interrupts) -> Answer:
+        prefer_lists(app, fresh)
         if tool_id.startswith("plans:"):
             await _add_saved_plans(app, project)
-        result = (await app.jobs.find_tool(tool_id)).to_dict()
+        try:
+            tool = await app.jobs.find_tool(tool_id)
+        except NotFound:  # the server may have it by now
+            if not ask_servers(app):
+                raise
+            tool = await app.jobs.find_tool(tool_id)
+        result = tool.to_dict()
         text = replace_invisible(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
         return Answer(data=result, text=text)
 
@@ -300,6 +309,7 @@ def select(
         raise UsageError(str(error)) from error
 
     async def work(app: App, _: Interrupts) -> Answer:
+        from ...app.presenters import tool_selection
         from ...app.saved_plans import register_saved_plans
 
         await app.connect()
@@ -311,7 +321,6 @@ def select(
             result = app.selector.select(query, requested)
         except InvalidInput as error:
             raise UsageError(str(error)) from error
-        failures = {name: str(why) for name, why in app.toolbox.failures.items()}
         rows = [(f"{item['score']:.2f}", item["name"], first_line(item["description"])) for item in result["results"]]
         if explain:
             text = [line for item in result["results"] for line in _score_lines(item, query)]
@@ -323,7 +332,7 @@ def select(
             near = app.selector.select(query, {**requested, "threshold": 0})["results"] if threshold != 0 else []
             text = _nothing_selected(query, among, near, threshold, explain)
         text += _failure_lines(app)
-        return Answer(data={**result.to_dict(), "failures": failures}, text="\n".join(text))
+        return Answer(data=tool_selection(app.toolbox, result), text="\n".join(text))
 
     return with_app(work, project=project)
 

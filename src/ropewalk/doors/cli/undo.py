@@ -13,7 +13,7 @@ from ...source.document import replace_invisible
 from .dispatch import DONE, FAILED, Answer
 from .options import Engine, Json, Project, StoreAddress, Watch
 from .progress import choose_display
-from .session import Interrupts, unknown_run, with_app
+from .session import Interrupts, with_app
 from .signals import store_options
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ def undo(
     """
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
-        if app.store.get_run(run_id) is None:
-            raise unknown_run(app, run_id)
         display = choose_display(json, watch)
         names = UndoNames(app)
 

@@ -9,15 +9,16 @@ import asyncio
 import signal
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
+from ...app.presenters import run_state, schedule_line, worker_line
+from ...app.recorded_run import require_run
 from .dispatch import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress
-from .output import columns, duration, moment, notify
-from .session import Interrupts, unknown_run, with_app
+from .output import columns, configure_logging, duration, moment, notify
+from .session import Interrupts, with_app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,21 +68,20 @@ def worker(
         await app.workers.serve(concurrency=concurrency, queues=queue, grace=grace, started=started)
         return Answer()
 
-    return with_app(work, project=project, store=store, engine="dbos", log=log, log_level=log_level)
+    configure_logging(log, log_level)
+    return with_app(work, project=project, store=store, engine="dbos")
 
 
 def ls(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
     """List the workers of a store, oldest first."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        rows = await asyncio.to_thread(app.workers.list)
+        data = list(map(worker_line, await asyncio.to_thread(app.workers.list)))
         table = [
-            (r.id, moment(r.began), duration(r.silent), r.about["concurrency"], ", ".join(r.about["queues"]))
-            for r in rows
+            (d["id"], moment(d["began"]), duration(d["silent"]), d["concurrency"], ", ".join(d["queues"])) for d in data
         ]
-        data = [{"id": r.id, "began": r.began, "silent": r.silent, **r.about} for r in rows]
         head = ("ID", "SINCE", "SILENT FOR", "RUNS AT ONCE", "QUEUES")
-        return Answer(data=data, text=columns(head, table) if rows else "no workers")
+        return Answer(data=data, text=columns(head, table) if data else "no workers")
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -90,10 +90,9 @@ def release(run_id: str, /, *, json: Json = False, store: StoreAddress = None, p
     """Release a parked run so that a worker can continue it."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        if app.store.get_run(run_id) is None:
-            raise unknown_run(app, run_id)
+        row = require_run(app.store, run_id)
         await asyncio.to_thread(app.workers.release, run_id)
-        return Answer(data={"runId": run_id, "status": "running"}, text=f"released {run_id}")
+        return Answer(data=run_state(row, status="running"), text=f"released {run_id}")
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -102,23 +101,7 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
     """List the schedules of a store."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        rows = await asyncio.to_thread(lambda: app.schedules.list())
-        data = [
-            {
-                "name": row.name,
-                "cron": row.cron,
-                "timezone": row.timezone,
-                "flow": row.flow,
-                "input": row.input,
-                "paused": row.paused,
-                "last": row.last.isoformat() if row.last else None,
-                "status": row.status,
-                "next": row.next.isoformat() if row.next else None,
-                "catchUp": row.catch_up,
-                "missed": [{"due": _time(item.due), "became": item.outcome, "run": item.run} for item in row.missed],
-            }
-            for row in rows
-        ]
+        data = list(map(schedule_line, await asyncio.to_thread(lambda: app.schedules.list())))
         # The table is made of the same objects as --json, so that the two agree.
         table = [
             (
@@ -134,7 +117,7 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
             for d in data
         ]
         head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT", "MISSED")
-        return Answer(data=data, text=columns(head, table) if rows else "no schedules")
+        return Answer(data=data, text=columns(head, table) if data else "no schedules")
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -142,10 +125,6 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
 def _run_text(report: dict[str, Any]) -> str:
     """Return the status of the run that was last due."""
     return report["status"] or ("no run" if report["last"] else "-")
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def _missed(schedule: dict[str, Any]) -> str:

@@ -10,12 +10,12 @@ from fastapi.responses import PlainTextResponse, Response
 
 from ...app.app import App
 from ...app.lookup import STORED
-from ...app.presenters import stored_definition_line
+from ...app.presenters import definition_details, stored_definition_line
 from ...app.preview import preview as preview_of
 from ...deadline import DEFINITION_SECONDS, limited
 from ...draw import draw, graph_data
 from ...errors import InvalidFlow, Problem
-from ..errors import problem_payload
+from ..errors import validity_payload
 from ..remedies import Door
 from . import models
 from .errors import PATIENCE, SMALL, Answer, Files, Route, Served, load_patiently, patiently
@@ -125,18 +125,9 @@ async def validate(body: DocumentBody, app: Served) -> Answer:
         checked = await patiently(size, lambda: app.check(loaded, unknown_tools="certain"))
     except InvalidFlow as error:
         result = await app.definitions.with_tool_problems(error)
-        problems, warnings = (
-            [problem_payload(p, Door.HTTP) for p in group] for group in (result.problems, result.warnings)
-        )
-        return Answer({"valid": False, "problems": problems, "warnings": warnings})
-    return Answer(
-        {
-            "valid": not checked.problems,
-            "problems": [problem_payload(p, Door.HTTP) for p in checked.problems],
-            "warnings": [problem_payload(p, Door.HTTP) for p in checked.warnings],
-            "graph": await patiently(size, lambda: graph_data(loaded.flow)),
-        }
-    )
+        return Answer(validity_payload(result.problems, result.warnings, Door.HTTP))
+    graph = await patiently(size, lambda: graph_data(loaded.flow))
+    return Answer({**validity_payload(checked.problems, checked.warnings, Door.HTTP), "graph": graph})
 
 
 @router.post("/preview", summary="Preview a run", response_model=models.Preview)
@@ -164,5 +155,4 @@ def _drawing_response(text: str, format: str) -> Response:
 
 def _details(app: App, definition: Any) -> dict[str, Any]:
     flow = app.definitions.get(definition).flow
-    more = {"inputSchema": flow.input_schema, "source": None, "sourceName": None}
-    return {**stored_definition_line(definition), "document": definition.document, "graph": graph_data(flow), **more}
+    return definition_details(stored_definition_line(definition), definition.document, flow)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...app.flow_list import FlowFile, FlowList
-from ...app.presenters import definition_line
-from ...draw import graph_data
+from ...app.presenters import definition_details, definition_line
 from ...errors import NotFound, RopewalkError
 
 if TYPE_CHECKING:
@@ -52,9 +51,7 @@ class FlowFiles:
         """Return one flow with its document and its graph."""
         loaded = self.loaded(id)
         line = _make_list_item(id, self._require(id), loaded)
-        source = {"source": loaded.file.text, "sourceName": PurePath(loaded.file.file).name}
-        fields = {"document": loaded.document, "inputSchema": loaded.flow.input_schema}
-        return {**line, **fields, **source, "graph": graph_data(loaded.flow)}
+        return definition_details(line, loaded.document, loaded.flow, loaded.file)
 
     def loaded(self, id: str) -> Prepared:
         """Return the flow with this id, as its file is now."""

@@ -360,6 +360,7 @@ class Selection(Open):
     strategy: str
     results: list[Fit]
     totalMatches: int
+    failures: dict[str, str] = Field(description="Why tools are missing, by the name of their server.")
 
 
 class Called(BaseModel):

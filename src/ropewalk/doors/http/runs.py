@@ -21,19 +21,19 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ...app.app import App
 from ...app.preflight import check_input, check_variables
-from ...app.presenters import run_line
+from ...app.presenters import named_waits, run_lines, run_state
+from ...app.recorded_run import require_run
 from ...app.run_budget import read_budget
 from ...app.runs.liveness import RESUMABLE
-from ...app.runs.undone import undo_statuses
 from ...app.start import Start
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
-from ...errors import InvalidValue, NotFound, RunBusy, RunExists
+from ...errors import InvalidValue, RunBusy, RunExists
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow
 from ...journal.protocol import NewRun as Begun
 from ...notations.registry import VALUE_NAMES
-from ...values import Json, check_json, did_you_mean
+from ...values import Json, check_json
 from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
@@ -47,8 +47,6 @@ async def _going(request: Request) -> LiveRuns:
 
 Going = Annotated[LiveRuns, Depends(_going)]
 RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
-_ALIKE = 200
-_MOST_MESSAGE = 300
 _PAGE: Final = 500
 
 
@@ -90,14 +88,6 @@ def own_id(run_id: str | None) -> str:
     return run_id or new_run_id()
 
 
-def require_run(app: App, run_id: str) -> RunRow:
-    """Return the row of a run."""
-    row = app.runs.row(run_id)
-    if row is None:
-        raise NotFound("run", run_id, suggestion=did_you_mean(run_id, (r.id for r in app.runs.list(limit=_ALIKE))))
-    return row
-
-
 @router.post("", summary="Start a run", **EXECUTED)
 async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
     """Start a run: 202 as soon as it has begun, 200 with its result if it ends within `wait` seconds.
@@ -131,7 +121,7 @@ async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> d
             async with asyncio.timeout(wait):
                 async for _ in live.follow(row.id):
                     pass
-        row = require_run(app, row.id)
+        row = require_run(app.store, row.id)
     result = ended(row.result) if row.status in ENDS and isinstance(row.result, dict) else {}
     return {**result, "runId": row.id, "status": row.status, "new": False}
 
@@ -178,18 +168,12 @@ def ls(
     for name, value in values.items():
         check_json(value, name)
     if after is not None:
-        require_run(app, after)
+        require_run(app.store, after)
     filters: dict[str, Any] = {"kind": kind, "definition_id": definition, "flow": flow, "text": text, "all": all}
     filters |= {"since": _instant("since", since), "until": _instant("until", until)}
     waiting = {str(wait["runId"]) for wait in app.runs.waiting()}
     rows = _rows_of_status(app, status, waiting, after, limit, filters)
-    liveness, undos = app.runs.liveness_of(rows), undo_statuses(app.context, rows)
-    lines = []
-    for row in rows:
-        line = run_line(row, liveness.get(row.id), app.runs.current(row))
-        more = {"errorMessage": _message(row), "waiting": row.id in waiting, "undoStatus": undos.get(row.id)}
-        lines.append({**line, **more})
-    return Answer({"runs": lines})
+    return Answer({"runs": run_lines(app.context, rows, waiting)})
 
 
 def _rows_of_status(
@@ -211,16 +195,10 @@ def _rows_of_status(
     return rows[:limit]
 
 
-def _message(row: RunRow) -> str | None:
-    """Return the message of an error, as much as fits into a line of a list."""
-    message = row.error.get("message") if isinstance(row.error, dict) else row.error
-    return None if message is None else str(message)[:_MOST_MESSAGE]
-
-
 @router.get("/{run_id:path}/graph", summary="Get the graph of a run", response_model=models.Graph)
 def graph(run_id: RunId, app: Served) -> Answer:
     """Return the graph of the definition that the run was started with."""
-    row = require_run(app, run_id)
+    row = require_run(app.store, run_id)
     return Answer(graph_data(app.definitions.get({**(row.document or {}), "kind": row.kind}).flow))
 
 
@@ -248,16 +226,16 @@ async def events(
 
     `Last-Event-ID` (or `after`) continues a stream.
     """
-    require_run(app, run_id)
+    require_run(app.store, run_id)
     return EventSourceResponse(_sent(live, run_id, last_event_id or after), ping=15)
 
 
 @router.post("/{run_id:path}/stop", summary="Stop a run", response_model=models.Stopped)
 def stop(run_id: RunId, app: Served) -> Answer:
     """Stop a run, in whatever process it runs."""
-    require_run(app, run_id)
+    require_run(app.store, run_id)
     stopped = app.runs.stop(run_id)
-    return Answer({"runId": run_id, "stopped": stopped, "status": require_run(app, run_id).status})
+    return Answer(run_state(require_run(app.store, run_id), stopped=stopped))
 
 
 # The last, as an id may have slashes in it: that of a part of another run has.
@@ -275,11 +253,9 @@ def get(
     ] = 0,
 ) -> Answer:
     """Return one run with all recorded steps, or with one page of them."""
-    row = require_run(app, run_id)
-    details = app.runs.get(run_id, events=events, after=after, limit=limit)
-    return Answer(
-        {**details, "definition": _definition(row, files)} if details is not None else require_run(app, run_id)
-    )
+    row = require_run(app.store, run_id)
+    details = app.runs.get(run_id, events=events, after=after, limit=limit) or {}
+    return Answer({**details, "definition": _definition(row, files)})
 
 
 def _definition(row: RunRow, files: FlowFiles) -> dict[str, Json] | None:
@@ -368,14 +344,14 @@ actions_router = APIRouter(prefix="/api", tags=["runs"], route_class=Route, defa
 @actions_router.get("/waiting", summary="List waits", response_model=models.Waits)
 def all_waiting(app: Served) -> Answer:
     """Return the events and approvals that any run waits for, each with the name of the run."""
-    return Answer({"waiting": _named(app, app.runs.waiting())})
+    return Answer({"waiting": named_waits(app.context, app.runs.waiting())})
 
 
 @actions_router.post("/runs/{run_id:path}/retry", summary="Retry a run", **EXECUTED)
 async def retry(run_id: RunId, app: Served, live: Going, body: RetryBody = _RETRIED) -> Answer:
     """Retry an ended run: repeat what failed, or `nodes` and what depends on them. Nodes in `accept` are not called
     again: their rejected results are used, or the values given for them."""
-    require_run(app, run_id)
+    require_run(app.store, run_id)
     nodes, accept = check_json(body.nodes, "nodes"), check_json(body.accept, "accept")
     return await start_run(
         live, run_id, body.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take, accept=accept)
@@ -391,7 +367,7 @@ async def undo(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAITE
 
     An undo that has completed is answered with 200 and its report.
     """
-    row = require_run(app, run_id)
+    row = require_run(app.store, run_id)
     undo_run = row.undo or f"{run_id}~undo"
     undoing = app.runs.row(undo_run)
     if row.undo and undoing is not None and undoing.status == "completed":
@@ -407,7 +383,7 @@ async def undo(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAITE
 @actions_router.post("/runs/{run_id:path}/resume", summary="Resume a run", **EXECUTED)
 async def resume(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAITED) -> Answer:
     """Resume a run whose process is gone, or that waits without a process."""
-    row = require_run(app, run_id)
+    row = require_run(app.store, run_id)
     if row.status in ENDS:
         report = app.runs.undo_report(run_id) if row.undo else None
         undo = {} if report is None else {"undo": report}
@@ -418,7 +394,7 @@ async def resume(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAI
 @actions_router.post("/runs/{run_id:path}/fork", summary="Fork a run", **EXECUTED)
 async def fork(run_id: RunId, app: Served, files: Files, live: Going, body: ForkBody = _FORKED) -> Answer:
     """Start a new run from this one, with another input or definition; what was recorded is used where it fits."""
-    require_run(app, run_id)
+    require_run(app.store, run_id)
     how: dict[str, Any] = {"at": check_json(body.nodes, "nodes")}
     if "input" in body.model_fields_set:
         how["input"] = check_json(body.input, "input")
@@ -437,9 +413,8 @@ async def fork(run_id: RunId, app: Served, files: Files, live: Going, body: Fork
 @actions_router.get("/runs/{run_id:path}/waiting", summary="List the waits of a run", response_model=models.RunWaits)
 def waiting(run_id: RunId, app: Served) -> Answer:
     """Return the events and approvals that the run waits for, and what its flows may do that ask for an approval."""
-    require_run(app, run_id)
     waits = app.runs.waiting(run_id)
-    return Answer({"waiting": _named(app, waits), "facts": app.runs.facts(run_id, waits)})
+    return Answer({"waiting": named_waits(app.context, waits), "facts": app.runs.facts(run_id, waits)})
 
 
 @actions_router.post("/runs/{run_id:path}/approve", summary="Answer an approval", response_model=models.Answered)
@@ -449,7 +424,7 @@ async def approve(run_id: RunId, body: Approval, app: Served, live: Going) -> An
     payload = check_json(body.model_dump(include={"node", "approved", "by", "note"}), "body")
     name = payload.pop("node")
     answered = await run_sync_in_thread(app.store, lambda: app.runs.approve(run_id, name, **payload))
-    return await _continue_here(app, live, before, {"answered": answered})
+    return await _continue_here(app, live, before, answered=answered)
 
 
 @actions_router.post("/runs/{run_id:path}/send", summary="Send an event", response_model=models.Delivered)
@@ -459,7 +434,7 @@ async def send(run_id: RunId, body: EventBody, app: Served, live: Going) -> Answ
     fields = check_json(body.model_dump(include={"event", "payload", "id", "early"}), "body")
     event, payload = fields.pop("event"), fields.pop("payload")
     sent = await run_sync_in_thread(app.store, lambda: app.runs.send(run_id, event, payload, **fields))
-    return await _continue_here(app, live, before, {"sent": sent})
+    return await _continue_here(app, live, before, sent=sent)
 
 
 @actions_router.get("/runs/{run_id:path}/diff", summary="Compare two runs", response_model=models.Difference)
@@ -467,18 +442,15 @@ def diff(
     run_id: RunId, app: Served, other: Annotated[str, Query(alias="with", max_length=500, description="Another run.")]
 ) -> Answer:
     """Compare two runs: definition, input, result, and status, value and error of each node."""
-    require_run(app, run_id)
-    require_run(app, other)
     return Answer(app.runs.diff(run_id, other))
 
 
 def _outermost(app: App, run_id: str) -> RunRow:
     """Return the run that continues once this one, which may be a part of it, has its answer."""
-    require_run(app, run_id)
-    return require_run(app, app.runs.outermost(run_id))
+    return require_run(app.store, app.runs.outermost(run_id))
 
 
-async def _continue_here(app: App, live: LiveRuns, before: RunRow, answer: dict[str, Any]) -> Answer:
+async def _continue_here(app: App, live: LiveRuns, before: RunRow, **answer: Json) -> Answer:
     """Return the answer, and continue in this process a run that was parked or whose process is gone."""
     alone = before.status == "waiting"
     if before.status == "running" and not live.executes(before.id):
@@ -488,16 +460,7 @@ async def _continue_here(app: App, live: LiveRuns, before: RunRow, answer: dict[
         # The answer is recorded; a process that took the run meanwhile, such as this server's recovery, meets it.
         with contextlib.suppress(RunBusy):
             await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
-    return Answer({"runId": before.id, "status": require_run(app, before.id).status, **answer})
-
-
-def _named(app: App, waiting: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
-    """Add the name of its run to each wait."""
-    rows: dict[str, RunRow | None] = {}
-    for item in waiting:
-        id = str(item["runId"])
-        rows[id] = rows[id] if id in rows else app.runs.row(id)
-    return [{**entry, "name": row.name if (row := rows[str(entry["runId"])]) else ""} for entry in waiting]
+    return Answer(run_state(require_run(app.store, before.id), **answer))
 
 
 contents_router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
-from ...app.presenters import tool_list
+from ...app.presenters import tool_list, tool_selection
 from ...app.saved_plans import register_saved_plans
 from ...tools.reserved import is_built_in
 from ...tools.tool import Tool
@@ -81,7 +81,7 @@ async def select(body: SelectionBody, app: Served) -> Answer:
     query = check_json(body.query, "query")
     # In a thread: the first request reads every tool.
     result = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=body.limit, **least))
-    return Answer(result.to_dict())
+    return Answer(tool_selection(app.toolbox, result))
 
 
 @router.get("/{tool_id:path}", summary="Get a tool", response_model=models.Tool)

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
+from ...app.presenters import definition_content
 from ...app.recorded_run import outermost
 from ...app.runs.steps import steps
 from ...content import about_of, to_mcp
@@ -267,8 +268,7 @@ def _described(loaded: Prepared) -> dict[str, Json]:
         "kind": loaded.kind,
         "name": loaded.name,
         "fingerprint": loaded.fingerprint,
-        "inputSchema": loaded.flow.input_schema,
-        "document": loaded.document,
+        **definition_content(loaded.document, loaded.flow),
     }
 
 

@@ -268,35 +268,14 @@ def waits(connection: Connection) -> dict[str, list[Entry]]:
 
 def runs(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> list[tuple[int, RunRow]]:
     """Convert rows of RUN or RUN_LIGHT; return the number in the store and the RunRow of each."""
-    return [(row[0], _run(connection, *row)) for row in rows]
+    return [(row[0], _run(connection, row)) for row in rows]
 
 
-def _run(
-    connection: Connection,
-    seq: int,
-    id: str,
-    kind: str,
-    definition_id: str | None,
-    name: str,
-    status: str,
-    fingerprint: str,
-    started_at: float,
-    ended_at: float | None,
-    error: bytes | None,
-    result_count: int,
-    error_count: int,
-    stop_requested: int,
-    parent: str | None,
-    due: float | None,
-    forked_from: str | None,
-    undo: str | None,
-    undo_policy: str | None,
-    owner: str | None,
-    epoch: int,
-    node: str,
-    spent: float,
-    *large: bytes | None,
-) -> RunRow:
+def _run(connection: Connection, row: Sequence[Any]) -> RunRow:
+    (
+        seq, id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, result_count, error_count,
+        stop_requested, parent, due, forked_from, undo, undo_policy, owner, epoch, node, spent, *large,
+    ) = row  # fmt: skip
     # RUN_LIGHT has no large columns.
     input, context, document, result = _load_large(connection, seq, id, large) if large else (None,) * 4
     failure, process, damaged = _load_error_and_owner(connection, id, error, owner, light=not large)

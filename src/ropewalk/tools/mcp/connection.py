@@ -341,7 +341,7 @@ class Connection:
                 request.begin(scope)
                 answer = await self._answer(session, request)
                 self._owes_answer = False
-                request.finish(_without_secrets(self._secrets, answer))
+                request.finish(_without_secrets(self.secrets, answer))
         except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
             failure = await self._explain_after_exit(error, request.tool)
             is_broken = isinstance(failure, ConnectionError)
@@ -519,7 +519,7 @@ class Connection:
         if unreadable is not None:
             return self._invalid_answer(*unreadable, tool, error)
 
-        error.error = _without_secrets(self._secrets, error.error)  # the caller sees it as the cause
+        error.error = _without_secrets(self.secrets, error.error)  # the caller sees it as the cause
         code, message, data = error.error.code, error.error.message, error.error.data
         failure: Exception
         if isinstance(data, dict) and LOGIN_WANTED in data:
@@ -549,7 +549,7 @@ class Connection:
     def _invalid_answer(self, why: str, sent: str, tool: str, cause: BaseException) -> ServerRefused:
         """Return the failure of a request without a valid result: what is wrong, and what the server sent."""
         message = self._describe(f"tool {tool!r}: {why}" if tool else why, ":", tail=False)
-        text = without_control_characters(self._secrets.redact_error(sent))
+        text = without_control_characters(self.secrets.redact_error(sent))
         message += f"; it sent: {text}"
         failure = BrokenResult(message, RawResult(False, text=text)) if tool else ServerRefused(message)
         failure.__cause__ = cause
@@ -563,10 +563,10 @@ class Connection:
         stderr = self._child.stderr_tail().strip() if tail and self._child is not None else ""
         if stderr:
             text += f"; its stderr ends with:\n{stderr}"
-        return without_control_characters(self._secrets.redact_error(text))
+        return without_control_characters(self.secrets.redact_error(text))
 
     @property
-    def _secrets(self) -> Secrets:
+    def secrets(self) -> Secrets:
         """The secrets of the settings, and those of the login, which changes."""
         login, fixed = self._login_secrets(), self._fixed_secrets
         return Secrets(fixed.read, fixed.named | login) if login else fixed

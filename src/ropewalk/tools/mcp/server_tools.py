@@ -1,11 +1,14 @@
 """The MCP servers of a toolbox as a source of tools: their configurations, and their tools on its shelf.
 
-The client (`servers.py`) is imported and created when a server is first connected or called.
+The client (`servers.py`) is imported and created when a server is first connected or called. With `prefers_lists` a
+server is not connected while the list of its tools in `lists` is young. Such tools have no backend, so nothing can call
+them, and `cached` names the server. `take` replaces them with what the connected server says.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +20,7 @@ from ..definition import Definition
 from ..source import Shelf, Source, prefix_of
 from ..tool import Tool, ToolBackend
 from .config import ServerConfig, server_config
+from .list_cache import MAX_AGE, ListCache
 from .login_errors import Reason
 from .tool_definitions import get_member, mcp_tool
 
@@ -29,12 +33,18 @@ class ServerTools(Source):
     """The servers by name, and the tools that they have listed."""
 
     # `answers`: Returns what answers the questions of servers, and their requests for a model.
+    # `lists`: Keeps the list of each connected server for other processes; None keeps nothing.
+    # `prefers_lists`: Take a young list in place of connecting its server.
+    # `cached`: The servers whose tools are known from a list only, with its age in seconds.
 
     def __init__(self, shelf: Shelf, answers: Callable[[], tuple[OnElicit | None, OnSample | None]]) -> None:
         self._shelf, self._answers = shelf, answers
         self._configs: dict[str, ServerConfig] = {}
         self._timeouts: dict[str, Json] = {}
         self._listed: set[str] = set()
+        self.lists: ListCache | None = None
+        self.prefers_lists = False
+        self.cached: dict[str, float] = {}
         self._client: McpServers | None = None
         self._lock = threading.Lock()
 
@@ -71,8 +81,8 @@ class ServerTools(Source):
 
     @property
     def lost(self) -> Collection[str]:
-        """The servers that died and were not tried since; their tools may differ now."""
-        return () if self._client is None else self._client.lost
+        """The servers to connect before a call: they died and were not tried since, or only a list of them is known."""
+        return self.cached if self._client is None else {*self._client.lost, *self.cached}
 
     def trusts_hints(self, name: str) -> bool:
         """Return True if the hints of a server count."""
@@ -84,19 +94,48 @@ class ServerTools(Source):
         return name in self._listed
 
     def is_listed(self, name: str) -> bool:
-        """Return True if a server has listed its tools and has not failed since."""
-        return name in self._listed and name not in self._shelf.failures
+        """Return True if a server has listed its tools and has not failed since, or if its list is preferred."""
+        is_known = name in self._listed and name not in self._shelf.failures
+        return is_known and (self.prefers_lists or name not in self.cached)
 
     async def connect(self, tool_ids: Collection[str] | None = None) -> None:
         """Connect the servers of these tools, or all servers, at once."""
         names = list(self._configs) if tool_ids is None else sorted(set(map(prefix_of, tool_ids)))
+        if self.prefers_lists:
+            names = [name for name in names if not await self._take_list(name, MAX_AGE)]
         if not names:
             return
         results = await asyncio.gather(*map(self.client.connect, names), return_exceptions=True)
         for name, result in zip(names, results, strict=True):
-            if isinstance(result, Exception):
+            if not isinstance(result, BaseException):
+                await self._keep_list(name)
+            elif isinstance(result, Exception):
                 reason = Reason(str(result), getattr(result, "remedy", None))
                 self._shelf.failures.setdefault(name, reason)
+                if self.prefers_lists:
+                    await self._take_list(name, math.inf)
+
+    async def _take_list(self, name: str, max_age: float) -> bool:
+        """Put the tools of a server's list on the shelf, unless it is connected; return False without a young list."""
+        if self.lists is None or name in self.cached or name in self._listed:
+            return name in self.cached
+        known = await asyncio.to_thread(self.lists.read, self._configs[name])
+        if known is None or known.age > max_age or name in self._listed:
+            return False
+        self._shelve(name, known.definitions, known.left_out, is_connected=False)
+        self.cached[name] = known.age
+        return True
+
+    async def forget_list(self, name: str) -> None:
+        """Delete the list of a server, which another login may change."""
+        if self.lists is not None:
+            await asyncio.to_thread(self.lists.forget, self._configs[name])
+
+    async def _keep_list(self, name: str) -> None:
+        """Keep the list of a connected server, unless it holds one of the server's secrets."""
+        definitions, left_out = self.client.tools(name), self.client.left_out(name)
+        if self.lists is not None and not self.client.shows_secrets(name, definitions, left_out):
+            await asyncio.to_thread(self.lists.write, self._configs[name], definitions, left_out)
 
     def definitions(self, name: str) -> Sequence[Definition]:
         """Return the tools that a server listed last."""
@@ -113,15 +152,21 @@ class ServerTools(Source):
 
     def take(self, name: str, definitions: Iterable[Any]) -> None:
         """Put exactly the tools on the shelf that a server lists now."""
-        shelf, definitions = self._shelf, list(definitions)
+        is_ours = self._client is not None and name in self._configs
+        self.cached.pop(name, None)
+        self._shelve(name, list(definitions), self.client.left_out(name) if is_ours else {})
+
+    def _shelve(
+        self, name: str, definitions: Sequence[Any], left_out: Mapping[str, str], *, is_connected: bool = True
+    ) -> None:
+        shelf = self._shelf
         refused = self._refused_by_pins(name, definitions) or {}
         # Failures of the server's previous list are out of date.
         for reasons in (shelf.failures, shelf.refused):
             for key in [key for key in reasons if key.startswith(f"{name}:")]:
                 del reasons[key]
-        if self._client is not None and name in self._configs:
-            shelf.failures.update({f"{name}:{tool}": why for tool, why in self._client.left_out(name).items()})
-        tools: dict[str, tuple[Tool, ToolBackend]] = {}
+        shelf.failures.update({f"{name}:{tool}": reason for tool, reason in left_out.items()})
+        tools: dict[str, tuple[Tool, ToolBackend | None]] = {}
         ids = set[str]()
         for definition in definitions:
             tool_name = get_member(definition, "name")
@@ -135,7 +180,7 @@ class ServerTools(Source):
                 if tool.id in ids:
                     raise InvalidTool(f"tool {tool.id!r} is listed twice")
                 ids.add(tool.id)
-                tools[label] = tool, backend
+                tools[label] = tool, backend if is_connected else None
             except InvalidTool as error:
                 shelf.failures[label] = str(error)
         shelf.failures.update(shelf.replace_tools(name, tools))

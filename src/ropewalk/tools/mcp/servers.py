@@ -17,13 +17,14 @@ import logging
 import time
 import weakref
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
+from ...config.secrets import Secrets
 from ...config.settings import WAIT, SamplingLimits
 from ...errors import ConfigError, NotFound, install_command
 from ...values import Json, did_you_mean
@@ -147,6 +148,12 @@ class McpServers:
             NotFound: The server does not exist.
         """
         return dict(self._link(server_name).left_out)
+
+    def shows_secrets(self, name: str, definitions: Iterable[Definition], left_out: Mapping[str, str]) -> bool:
+        """Return True if what a server lists holds a secret that it was given."""
+        texts = [orjson.dumps([item.name, item.to_dict(), item.icons, item.meta]) for item in definitions]
+        data = orjson.loads(b"[" + b",".join([*texts, orjson.dumps(dict(left_out))]) + b"]")
+        return any(Secrets(named=known).redact_value(data) != data for known in self._link(name).secrets())
 
     async def connect(self, name: str | None = None) -> None:
         """Connect one server, or all at once.
@@ -429,6 +436,10 @@ class ServerLink:
     def is_connecting(self) -> bool:
         """True while an attempt has neither succeeded nor failed."""
         return any(not connection.opened.is_set() for connection in self._connections.values())
+
+    def secrets(self) -> list[frozenset[str]]:
+        """Return the secrets of each connection."""
+        return [connection.secrets.read | connection.secrets.named for connection in self._connections.values()]
 
     async def connect(self, client: CallClient | None = None, *, now: bool = False) -> Connection:
         """Return a usable connection of the running loop; concurrent callers share one attempt."""

@@ -1,0 +1,36 @@
+"""The error of a run whose definition has changed, with every difference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import DefinitionChanged, Problem
+from ..recorded_run import require_run
+from .compare import Change, flow_changes
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..prepared import Prepared
+
+
+def with_differences(
+    context: Context, error: DefinitionChanged, run_id: str | None, loaded: Prepared
+) -> DefinitionChanged:
+    """Return the error with the differences between the recorded definition of the run and the new one."""
+    if error.run_id != run_id:
+        return error  # the changed definition is that of a flow which the run calls as a tool
+    row = require_run(context.store, run_id)
+    return definition_changed(run_id, flow_changes(context.definitions.get(row).flow, loaded.flow), loaded)
+
+
+def definition_changed(run_id: str, changes_made: list[Change], loaded: Prepared) -> DefinitionChanged:
+    """Make the error that lists every difference, with its place in the newer file."""
+    problems = [_upgrade_error(item, loaded) for item in changes_made]
+    return DefinitionChanged(run_id, problems)
+
+
+def _upgrade_error(change: Change, loaded: Prepared) -> Problem:
+    file: Any = loaded.file
+    place = file.locate(change.source) if file is not None and change.source and change.kind != "removed" else None
+    message = {"added": "is new", "removed": "is gone"}.get(change.kind, f"changed in {', '.join(change.fields)}")
+    return Problem(path=change.place or "the definition", message=message, place=place)
