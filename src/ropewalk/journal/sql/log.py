@@ -142,14 +142,15 @@ class Timestamps:
 timestamps: Final = Timestamps()
 
 
-def create_run(connection: Connection, run: NewRun, large: PackedValues, beat_at: float, lease: float) -> Claim | None:
+def create_run(
+    connection: Connection, run: NewRun, large: PackedValues, beat_at: float, lease: float, started_at: float
+) -> Claim | None:
     """Create a run and own it; return None if its id is taken."""
 
     # `connection`: A transaction.
     if run.undoes is not None:
         begin_undo(connection, run, lease)
-    started = run.started_at or time.time()
-    values: tuple[Any, ...] = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started)
+    values: tuple[Any, ...] = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started_at)
     values += (run.parent, run.forked_from, run.undo_policy)
     packed = (large.input, large.context, large.document)
     references = [value.ref if isinstance(value, Blob) else value for value in packed]
