@@ -1,6 +1,7 @@
 """Measure the size of the source: files, lines, tokens of code, and the same per package.
 
     python scripts/measure.py [FOLDER] [--worst 20]
+    python scripts/measure.py [FOLDER] --shape
     python scripts/measure.py --check | --write
 
 A token of code is a name (keywords included), an operator or a number; strings, docstrings and
@@ -10,11 +11,17 @@ files with the most tokens per line.
 The price of a package is its tokens in [tool.ropewalk.tokens] of pyproject.toml. A package may exceed it by 3 %.
 `--check` prints the packages that exceed theirs. `--write` raises those figures, adds new packages, and lowers the
 figures of packages that shrank.
+
+`--shape` lists the functions with ten or more parameters and the largest cycle of files that import each other, where
+imports in functions and for type checkers count, too. [tool.ropewalk.shape] of pyproject.toml holds the most of both;
+`--check` prints what exceeds it.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import gc
 import io
 import re
 import statistics
@@ -22,12 +29,16 @@ import sys
 import tokenize
 import tomllib
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 PROJECT = Path(__file__).parents[1]
 TABLE = "[tool.ropewalk.tokens]"
 GROWTH = 0.03
+MANY_PARAMETERS = 10
+Trees: TypeAlias = dict[str, ast.Module]  # by the names of modules
 COUNTED = {tokenize.NAME, tokenize.OP, tokenize.NUMBER}
 
 
@@ -116,19 +127,105 @@ def write_prices(folder: Path, settings: Path) -> list[str]:
     return [f"{n}: {figures.get(n)} -> {wanted.get(n)}" for n in names if figures.get(n) != wanted.get(n)]
 
 
+def parse_file(file: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(file.read_text("utf-8"))
+
+
+def long_signatures(trees: Trees) -> list[str]:
+    """Return each function with ten or more parameters, those with the most first; `self` and `cls` do not count."""
+    found = []
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                arguments += [one for one in (node.args.vararg, node.args.kwarg) if one is not None]
+                count = len(arguments) - (bool(arguments) and arguments[0].arg in ("self", "cls"))
+                if count >= MANY_PARAMETERS:
+                    found.append((-count, f"{name}:{node.lineno} {node.name}"))
+    return [f"{-count} {place}" for count, place in sorted(found)]
+
+
+def largest_cycle(folder: Path, trees: Trees) -> list[str]:
+    """Return the largest set of modules that import each other, directly or by others, in any way."""
+    edges = {name: set(_imported(name, tree, folder, trees)) - {name} for name, tree in trees.items()}
+    reached = {name: _reached(name, edges) for name in edges}
+    cycles = {frozenset(other for other in reached[name] if name in reached[other]) for name in edges}
+    return sorted(max(cycles, key=lambda names: (len(names), sorted(names)), default=()))
+
+
+def _reached(name: str, edges: dict[str, set[str]]) -> set[str]:
+    found, left = set[str](), [name]
+    while left:
+        new = edges[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def trees_of(folder: Path, parse: Callable[[Path], ast.Module] = parse_file) -> Trees:
+    """Return the syntax trees of all modules but the package itself, which imports everything."""
+    trees = {}
+    for file in sorted(p for p in folder.rglob("*.py") if "node_modules" not in p.parts):
+        parts = file.relative_to(folder).with_suffix("").parts
+        if name := ".".join(parts[:-1] if parts[-1] == "__init__" else parts).strip("."):
+            trees[name] = parse(file)
+    return trees
+
+
+def _imported(name: str, tree: ast.Module, folder: Path, trees: Trees) -> Iterator[str]:
+    parts = name.split(".")
+    package = parts if folder.joinpath(*parts, "__init__.py").exists() else parts[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - (node.level - 1)] if node.level else []
+            words = (node.module or "").split(".") if node.module else []
+            if not node.level:
+                if not words or words[0] != folder.name:
+                    continue
+                words = words[1:]
+            source = ".".join([*base, *words])
+            for alias in node.names:
+                inner = f"{source}.{alias.name}".strip(".")
+                if (target := inner if inner in trees else source) in trees:
+                    yield target
+
+
+def over_shape(folder: Path, settings: Path, trees: Trees | None = None) -> list[str]:
+    """Return a message for each figure of the shape that exceeds the one in pyproject.toml."""
+    trees = trees_of(folder) if trees is None else trees
+    most = tomllib.loads(settings.read_text("utf-8")).get("tool", {}).get("ropewalk", {}).get("shape", {})
+    counts = {"long_signatures": len(long_signatures(trees)), "largest_cycle": len(largest_cycle(folder, trees))}
+    return [
+        f"{name}: {counts[name]} for {figure}; `python scripts/measure.py --shape` lists them"
+        for name, figure in most.items()
+        if counts[name] > figure
+    ]
+
+
 def main() -> int:
     """Print the table of a source folder, or check or write the prices."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=PROJECT / "src" / "ropewalk")
     parser.add_argument("--worst", type=int, default=0, help="list N files with the most tokens per line")
+    parser.add_argument("--shape", action="store_true", help="list functions with many parameters and a cycle of files")
     parser.add_argument("--check", action="store_true", help="print the packages over their price")
     parser.add_argument("--write", action="store_true", help="write the prices to pyproject.toml")
     options = parser.parse_args()
+    gc.disable()  # trees hold no garbage, and to look at them takes as long as to make them
     if options.check or options.write:
-        work = write_prices if options.write else over_price
-        lines = work(options.folder, PROJECT / "pyproject.toml")
+        settings = PROJECT / "pyproject.toml"
+        checked = (over_price, over_shape) if options.check else (write_prices,)
+        lines = [line for work in checked for line in work(options.folder, settings)]
         print("\n".join(lines) or "Every package is within its price.")  # noqa: T201
         return int(options.check and bool(lines))
+
+    if options.shape:
+        trees = trees_of(options.folder)
+        signatures, cycle = long_signatures(trees), largest_cycle(options.folder, trees)
+        print(f"{len(signatures)} functions with {MANY_PARAMETERS} or more parameters", *signatures, sep="\n  ")  # noqa: T201
+        print(f"{len(cycle)} files in the largest cycle", *cycle, sep="\n  ")  # noqa: T201
+        return 0
 
     packages = packages_of(options.folder)
     sizes = [size for each in packages.values() for size in each]

@@ -183,6 +183,7 @@ def public() -> set[str]:
 
 def test_every_public_async_function_is_watched() -> None:
     assert public() <= set(CALLS)
+    assert {"runs.retry", "runs.fork", "runs.undo", "runs.arguments", "runs.watch"} <= public()
 
 
 @pytest.mark.parametrize("what", CALLS)

@@ -68,3 +68,22 @@ def test_writing_raises_adds_removes_and_lowers_figures_but_keeps_those_within_t
     assert measure.write_prices(source, settings) == ["core: 100 -> 90", "new: 3 -> 50"]
     assert measure.over_price(source, settings) == []
     assert "[tool.other]\ny = 1" in settings.read_text()
+
+
+def test_many_parameters_and_cycles_that_only_type_checkers_see_are_counted(
+    measure: ModuleType, tmp_path: Path
+) -> None:
+    (source, settings) = tree(tmp_path, "")
+    many = ", ".join(f"p{i}" for i in range(8))
+    (source / "core" / "a.py").write_text(
+        "from __future__ import annotations\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+        f"    from ..new.a import B\nclass A:\n    def f(self, {many}, *args, k=1): ...\n    def g(self, {many}): ...\n"
+    )
+    (source / "new" / "a.py").write_text("def f():\n    from ..core.a import A\n")
+    trees = measure.trees_of(source)
+    assert measure.long_signatures(trees) == ["10 core.a:6 f"]
+    assert measure.largest_cycle(source, trees) == ["core.a", "new.a"]
+    with settings.open("a") as file:
+        file.write("[tool.ropewalk.shape]\nlong_signatures = 1\nlargest_cycle = 1\n")
+    (message,) = measure.over_shape(source, settings)
+    assert message.startswith("largest_cycle: 2 for 1; ")

@@ -174,6 +174,16 @@ async def _app(**given: Any) -> None:
         (lambda: App("memory").runs.list(text=5), "text: must be a string or None, not int"),
         (lambda: App("memory").runs.prune(status=5), "status: must be a status or a list of them, not int"),
         (lambda: App("memory").runs.fork("r", at="a"), "at: must be a list of strings, not str"),
+        (lambda: App("memory").runs.retry(5), "run_id: must be a string, not int"),
+        (
+            lambda: App("memory").runs.get("r", after=True, limit=2**63),
+            "after: must be a whole number of 0 or more, not bool\n"
+            "limit: must be a whole number of 0 or more, or None, not 9.22337e+18",
+        ),
+        (
+            lambda: App("memory").runs.send("r", None, id=5),
+            "event: must be a string, not None\nid: must be a string or None, not int",
+        ),
         (lambda: _app(on_event=5), "on_event: must be a function of an event, not int"),
         (lambda: _app(variables=5), "variables: must be an object of values by name, not int"),
     ],

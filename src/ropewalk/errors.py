@@ -163,7 +163,10 @@ class InvalidFlow(RopewalkError):
     document. `unlisted` are ids of tools that a plan names, on servers that have not listed their tools yet.
     """
 
+    # `kind`: Its notation, where `flow` is set.
+
     retryable = False
+    kind: str = "flow"
     file: Any = None
     unlisted: tuple[str, ...] = ()
     warnings: tuple[Problem, ...] = ()

@@ -582,7 +582,7 @@ class App:
         check_variables(loaded.flow, how.get("variables") or {})
         return await self.workers.submit(loaded, input, **how)
 
-    def stream(self, source: Source, input: Json = None, **options: Any) -> RunStream:
+    def stream(self, source: Source, input: Json = None, **options: Unpack[RunOptions]) -> RunStream:
         """Run a definition and iterate over its events while it runs.
 
         The last event is `run.outcome`. Closing the iterator early stops the run. `RunStream` has the details.

@@ -20,7 +20,7 @@ from os.path import dirname, isfile, realpath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
-from ..check import UNKNOWN_TOOL, Checked, ToolCard, check
+from ..check import UNKNOWN_TOOL, Checked, ToolCard, Tools, check
 from ..config.settings import Limits
 from ..errors import InvalidFlow, NotFound, Problem
 from ..ir import Flow
@@ -28,7 +28,7 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, RunRow, Store
 from ..notations.registry import NOTATIONS, Compiled, kind_of_file, merge_problems, notation_of
 from ..values import digest, gc_disabled
-from .preflight import Cards, LocalCards, check_cycles, lacking
+from .preflight import Cards, check_cycles, lacking
 from .prepared import Prepared
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Definitions:
         """Start with an empty registry."""
         self.cards, self.limits, self._open_store = cards, limits, store
         self.secrets: frozenset[str] = frozenset()  # the names that `$secret` may read
-        cards.load = self.get
+        cards.output_in = lambda directory: cards.output_of(self.get(directory))
         cards.problems_in = lambda directory: self.check(self.get(directory)).problems
         self._prepared: dict[tuple[str, str, str | None], Prepared] = {}
         self._documents: dict[tuple[bytes, int], Prepared] = {}
@@ -229,7 +229,7 @@ class Definitions:
                 found = notation_of(data).hooks.check_files(exc.flow, root)
                 files = [problem for problem in found if problem.path not in reported]
             error = InvalidFlow(with_places([*exc.problems, *files], document), exc.flow)
-            error.file, error.unlisted = document, exc.unlisted
+            error.file, error.unlisted, error.kind = document, exc.unlisted, exc.kind
             raise error from None
 
     @gc_disabled
@@ -251,7 +251,11 @@ class Definitions:
         key = _document_hash(document)
         known = self._compiled.get(key) if key is not None else None
         if known is None:
-            compiled = notation.hooks.compile(document, self.cards, notation.compile)
+            try:
+                compiled = notation.hooks.compile(document, self.cards, notation.compile)
+            except InvalidFlow as error:
+                error.kind = notation.kind
+                raise
             # The id does not count: the same definition may have another one in another file.
             fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
             known = compiled, fingerprint
@@ -308,9 +312,9 @@ class Definitions:
 
     # --- what is known of it --------------------------------------------------------------------------------------
 
-    def cards_for(self, prepared: Prepared) -> Cards | LocalCards:
+    def cards_for(self, prepared: Prepared) -> Tools:
         """Return what is known of the tools that a definition can call."""
-        return LocalCards(self.cards, prepared.root) if prepared.compiled.local else self.cards
+        return NOTATIONS[prepared.kind].hooks.tools(self.cards, prepared.root)
 
     @gc_disabled
     def check(self, prepared: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
@@ -381,7 +385,7 @@ class Definitions:
 
         await self.cards.connect_for(error.flow)
         directory = None if error.file is None else _directory_of(error.file)
-        checked = self._check_graph(error.flow, LocalCards(self.cards, directory), "certain")
+        checked = self._check_graph(error.flow, NOTATIONS[error.kind].hooks.tools(self.cards, directory), "certain")
         known = set(error.problems)
         merged = merge_problems(error.problems, with_places(checked.problems, error.file))
         complete = InvalidFlow(merged, error.flow)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import orjson
 
@@ -45,6 +45,7 @@ from .start import DEFAULT, Executor, Start
 if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
+    from .current import ExecuteOptions
     from .directories import DirectoryCallers
     from .prepared import Prepared, Source
 
@@ -93,7 +94,7 @@ class Jobs:
             check_variables(loaded.flow, start.variables)
         return start
 
-    async def make(self, loaded: Prepared, **options: Any) -> Job:
+    async def make(self, loaded: Prepared, **options: Unpack[ExecuteOptions]) -> Job:
         """Prepare the job of a new run from fields of `Start`, for packages that cannot import it."""
         return await self.new(await self.ready(Start(definition=loaded, **options)))
 

@@ -14,10 +14,8 @@ from ..engine.flow_tool import ModelCheck, cycle_message, flow_tool_of
 from ..errors import (
     Action,
     ConfigError,
-    InvalidFlow,
     InvalidInput,
     InvalidValue,
-    NotFound,
     Problem,
     Remedy,
     ToolError,
@@ -28,7 +26,7 @@ from ..ops import MODEL, calls_of
 from ..schema import compile_schema
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
-from ..tools.reserved import LOCAL, PREFIXES
+from ..tools.reserved import PREFIXES
 from ..tools.source import prefix_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
@@ -55,8 +53,8 @@ class Cards:
         self.toolbox = toolbox
         self.effects: Mapping[str, str] = {}
         """What tools do, where the project overrides their hints."""
-        self.load: Callable[[Path], Prepared]
-        """Prepares the definition in a directory."""
+        self.output_in: Callable[[Path], dict[str, Json] | None]
+        """Returns the JSON Schema of the value of the definition in a directory."""
         self.problems_in: Callable[[Path], Iterable[Problem]]
         """Checks the definition in a directory."""
         self.connect_for: Callable[[Flow], Awaitable[None]] = lambda flow: toolbox.connect_for(tools_of(flow.body))
@@ -94,18 +92,7 @@ class Cards:
         hooks = NOTATIONS[loaded.kind].hooks
         if not isinstance(loaded.compiled.output_schema, dict) and (found := hooks.infer_output(loaded, self)):
             return found[0]
-        return output_of(loaded.compiled, LocalCards(self, loaded.root) if loaded.compiled.local else self)
-
-    def state_of(self, root: str, path: str) -> dict[str, Json] | None:
-        """Return the schema of the final state of the experience in a directory inside another."""
-        from pathlib import Path
-
-        from ..tools.directory.paths import PathError, find
-
-        try:
-            return self.output_of(self.load(find(Path(root), path, directory=True)))
-        except (PathError, InvalidFlow, NotFound):  # which the check of the files reports
-            return None
+        return output_of(loaded.compiled, hooks.tools(self, loaded.root))
 
     def why(self, tool_id: str) -> str | None:
         """Return why a tool is not available, if that is known: its server cannot be reached, or there is none."""
@@ -126,35 +113,6 @@ class Cards:
     def names(self) -> list[str]:
         """Return the ids of all tools, for suggestions."""
         return [tool.id for tool in self.toolbox.list()]
-
-
-class LocalCards:
-    """The toolbox and the files of a directory as the check sees them."""
-
-    # Of files, only experiences have a schema: their result follows from their state.
-
-    def __init__(self, cards: Cards, root: str | None = None) -> None:
-        self.cards, self.root = cards, root
-        self.why, self.names, self.certain, self.remedy = cards.why, cards.names, cards.certain, cards.remedy
-
-    def __call__(self, tool_id: str) -> ToolCard | None:
-        if not tool_id.startswith(LOCAL):
-            return self.cards(tool_id)
-        if self.root is None or not tool_id.startswith("experience:"):
-            return _FILE
-        state = self.cards.state_of(self.root, tool_id.partition(":")[2])
-        return _FILE if state is None else ToolCard(None, _run_of(state))
-
-
-_FILE: Final = ToolCard()
-
-
-def _run_of(state: dict[str, Json]) -> dict[str, Json]:
-    """Return the schema of what a node gives that runs an experience with this final state."""
-    inner: dict[str, Json] = {key: value for key, value in state.items() if key != "$defs"}
-    properties: dict[str, Json] = {"runId": {"type": "string"}, "status": {"type": "string"}, "finalState": inner}
-    defs: dict[str, Json] = {"$defs": state["$defs"]} if "$defs" in state else {}
-    return {"type": "object", "properties": properties, "required": ["finalState"], **defs}
 
 
 def check_workers_can_call(flow: Flow, toolbox: Toolbox) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..check import ToolCard
+    from ..check import ToolCard, Tools
     from ..errors import Problem
     from ..ir import Flow
     from ..tools.toolbox import Toolbox
@@ -37,6 +37,10 @@ class Project(Protocol):
 
     def problems_in(self, directory: Path) -> Iterable[Problem]:
         """Check the definition in a directory."""
+        ...
+
+    def output_in(self, directory: Path) -> dict[str, Json] | None:
+        """Return the JSON Schema of the value of the definition in a directory."""
         ...
 
 
@@ -74,6 +78,10 @@ class Hooks:
     ) -> Compiled:
         """Compile a prepared document."""
         return compile(document)
+
+    def tools(self, project: Project, directory: str | None) -> Tools:
+        """Return the tools that a definition can call, as the check sees them."""
+        return project
 
     def check(self, definition: Located, project: Project, found: Found, must_exist: bool) -> Found:
         """Add what only the project shows to the problems and warnings of the graph."""

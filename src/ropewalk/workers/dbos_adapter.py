@@ -108,6 +108,7 @@ LOWEST_PRIORITY: Final = 2**31 - 1
 _POLL_AFTER_SIGNAL: Final = 0.01  # seconds from a signal to the poll, so that runs queued together are taken together
 _POLL_SHARED: Final = 0.15  # seconds between polls of a queue in which other workers may make room
 _POLL_IDLE: Final = 1.0  # seconds between polls of a queue without a signal
+_STOP_INTERVAL: Final = 0.1  # seconds between looks of a thread, for notifications nobody sends, whether it is to end
 LIVE_STATUSES: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST_SCHEMA: Final = 58  # characters; Postgres allows 63
 _TICKS_KEPT: Final = 86_400.0  # seconds for which due times stay, so that none is handled twice
@@ -431,6 +432,7 @@ class Executor:
             "executor_id": self.id,
             "application_version": code_version(),
             "use_listen_notify": False,
+            "notification_listener_polling_interval_sec": _STOP_INTERVAL,
             "log_level": "WARNING",
             "scheduler_polling_interval_sec": 1.0,
         }

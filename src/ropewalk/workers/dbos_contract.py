@@ -61,7 +61,8 @@ OF_INSTANCES: Final = {
 KEYS: Final = {
     "DBOSConfig": (
         "name", "system_database_engine", "dbos_system_schema", "serializer", "executor_id", "application_version",
-        "use_listen_notify", "log_level", "scheduler_polling_interval_sec",
+        "use_listen_notify", "notification_listener_polling_interval_sec", "log_level",
+        "scheduler_polling_interval_sec",
     ),
     "EnqueueOptions": (
         "workflow_name", "queue_name", "app_version", "application_name", "priority", "delay_seconds", "workflow_id",

@@ -11,7 +11,7 @@ from ...fast_dataclass import dataclass
 from ...ir import Flow
 from ...journal.protocol import Entry, RunRow
 from ...values import Json, check_json
-from .argument_checks import require_names
+from .argument_checks import require
 from .instances import Attempt, Instances, without_attempts
 from .rerun_plan import instances_named, instances_of_nodes
 
@@ -32,7 +32,7 @@ class Accepted:
 def read_accept(accept: Accept) -> dict[str, Any]:
     """Read the argument `accept` of a retry."""
     if not isinstance(accept, Mapping):
-        require_names(accept=accept)
+        require([("accept", "Sequence[str]", accept)])
         return dict.fromkeys(accept, RECORDED)
     if not all(isinstance(name, str) for name in accept):
         raise InvalidInput([Problem(path="accept", message="must have the names of nodes as its keys")])

@@ -20,7 +20,7 @@ from ..presenters import run_line
 from ..recorded_run import SAME
 from ..run_budget import budgets_of
 from ..start import Executor, Start
-from . import argument_checks
+from .argument_checks import checks_arguments, known_statuses, one_of, require
 from .following import Following
 from .listed_run import ListedRun
 from .liveness import LIVENESS_STATES, current_node, has_worker, liveness_of
@@ -43,6 +43,7 @@ Versions = list[Definition]
 History = list[Entry]
 
 
+@checks_arguments
 class RunService:
     """`app.runs`: every run in the store, in whichever process it is executed."""
 
@@ -84,12 +85,9 @@ class RunService:
         Raises:
             InvalidInput: An argument has a wrong type, or there is no such status or kind.
         """
-        argument_checks.optional_texts(kind=kind, definition_id=definition_id, flow=flow, text=text, after=after)
-        argument_checks.optional_numbers(since=since, until=until)
-        argument_checks.require_count(limit=limit)
-        argument_checks.known_statuses(status, (*STATUSES, *LIVENESS_STATES))
+        known_statuses(status, (*STATUSES, *LIVENESS_STATES))
         if kind is not None:
-            argument_checks.one_of(kind=kind, known=KINDS, what=f"there is no kind of run {kind!r}")
+            one_of(kind=kind, known=KINDS, what=f"there is no kind of run {kind!r}")
         find = functools.partial(
             self.store.list_runs,
             kind=kind, definition_id=definition_id, flow=flow, text=text, since=since, until=until, top=not all,
@@ -130,7 +128,6 @@ class RunService:
         Returns:
             The row, with the recorded input and result.
         """
-        argument_checks.require_texts(run_id=run_id)
         return self.store.get_run(run_id)
 
     def history(self, run_id: str) -> History:
@@ -142,7 +139,6 @@ class RunService:
         Returns:
             The entries.
         """
-        argument_checks.require_texts(run_id=run_id)
         return self.context.history(run_id)
 
     def content(self, run_id: str, hash: str) -> Content:
@@ -160,7 +156,6 @@ class RunService:
         """
         from .contents import content
 
-        argument_checks.require_texts(run_id=run_id, hash=hash)
         return content(self, run_id, hash)
 
     def get(
@@ -182,9 +177,6 @@ class RunService:
         from .pages import Page, add_rejected, read_page, waits_of, with_untaken
         from .undone import shown_undo
 
-        argument_checks.require_texts(run_id=run_id)
-        argument_checks.require_count(after=after)
-        argument_checks.optional_count(limit=limit)
         row = self.store.get_run(run_id, so_far=True)
         if row is None:
             return None
@@ -277,7 +269,6 @@ class RunService:
         """
         from .simulate import recorded_arguments
 
-        argument_checks.require_texts(run_id=run_id)
         return await recorded_arguments(self.jobs, run_id)
 
     def current(self, row: RunRow) -> str | None:
@@ -334,7 +325,6 @@ class RunService:
         Returns:
             True if the run was running or waiting.
         """
-        argument_checks.require_texts(run_id=run_id)
         return self.engine.stop(run_id)
 
     def versions(self, kind: str, id: str) -> Versions:
@@ -347,7 +337,6 @@ class RunService:
         Returns:
             The versions with their documents.
         """
-        argument_checks.require_texts(kind=kind, id=id)
         return self.store.list_versions(kind, id)
 
     def waiting(self, run_id: str | None = None) -> Waiting:
@@ -364,7 +353,6 @@ class RunService:
         """
         from .answers import open_waits_of_runs
 
-        argument_checks.optional_texts(run_id=run_id)
         return open_waits_of_runs(self.context, run_id)
 
     def facts(self, run_id: str, waits: Waiting | None = None) -> Waiting:
@@ -405,8 +393,6 @@ class RunService:
         """
         from .answers import send_event
 
-        argument_checks.require_texts(run_id=run_id, event=event)
-        argument_checks.optional_texts(id=id)
         return send_event(self.context, run_id, event, payload, id, early)
 
     def approve(
@@ -436,8 +422,6 @@ class RunService:
         """
         from .answers import answer_approval
 
-        argument_checks.require_texts(run_id=run_id)
-        argument_checks.optional_texts(name=name, by=by, note=note)
         require_type(bool, approved=approved)
         return answer_approval(self.context, run_id, name, approved, by, note)
 
@@ -455,7 +439,6 @@ class RunService:
         """
         from ..recorded_run import outermost, require_run
 
-        argument_checks.require_texts(run_id=run_id)
         return outermost(self.store, require_run(self.store, run_id)).id
 
     def version(self, row: RunRow) -> int | None:
@@ -508,8 +491,6 @@ class RunService:
         from .rerun import retry
 
         start = Start(executor=executor, on_event=on_event, park=park)
-        argument_checks.require_texts(run_id=run_id)
-        argument_checks.require_names(from_nodes=from_nodes)
         row = await run_sync_in_thread(self.store, lambda: self.store.get_run(run_id))
         if row is not None and row.kind == "plan" and row.status in ENDS:
             from ..first_design import is_of_first_design
@@ -553,9 +534,6 @@ class RunService:
         """
         from .rerun import fork
 
-        argument_checks.require_texts(run_id=run_id)
-        argument_checks.optional_texts(new_id=new_id)
-        argument_checks.require_names(at=at)
         start = Start(input=input, run_id=new_id, executor=executor, on_event=on_event, park=park)
         return await fork(self.jobs, run_id, definition, at, start)
 
@@ -582,7 +560,6 @@ class RunService:
         """
         from .undo import undo
 
-        argument_checks.require_texts(run_id=run_id)
         await undo(self.jobs, run_id, Start(executor=executor, on_event=on_event))
         return await run_sync_in_thread(self.store, lambda: self.undo_report(run_id) or {})
 
@@ -595,7 +572,6 @@ class RunService:
         from ..recorded_run import require_run
         from .undone import undo_report
 
-        argument_checks.require_texts(run_id=run_id)
         return undo_report(self.context, require_run(self.store, run_id))
 
     def diff(self, a: str, b: str) -> dict[str, Json]:
@@ -614,7 +590,6 @@ class RunService:
         from ..recorded_run import require_run
         from .compare import RecordedRun, compare_runs, flow_changes
 
-        argument_checks.require_texts(a=a, b=b)
         row_a, row_b = require_run(self.store, a), require_run(self.store, b)
         differences = []
         if row_a.fingerprint != row_b.fingerprint and row_a.kind == row_b.kind:
@@ -642,9 +617,7 @@ class RunService:
         Returns:
             The number of runs, and their size in bytes.
         """
-        argument_checks.optional_numbers(older_than=older_than)
-        argument_checks.optional_count(keep=keep)
-        argument_checks.known_statuses(status, STATUSES)
+        known_statuses(status, STATUSES)
         before = None if older_than is None else time.time() - older_than
         pruned = self.store.prune(before=before, keep=keep, status=statuses(status or ()), dry=dry)
         if pruned.runs and not dry:
@@ -667,7 +640,6 @@ class RunService:
         """
         from .steps import export_run
 
-        argument_checks.require_texts(run_id=run_id)
         return export_run(self.store, run_id)
 
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
@@ -680,8 +652,7 @@ class RunService:
         Yields:
             The events. The last one is `run.finished`, `run.waiting` or `run.interrupted`.
         """
-        argument_checks.require_texts(run_id=run_id)
-        argument_checks.optional_numbers(poll=poll)
+        require([("run_id", "str", run_id), ("poll", "float", poll)])
         following = Following(self, run_id, poll=poll)
         while not following.over:
             for event in await following.look():

@@ -11,15 +11,19 @@ from os import path
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...check import ToolCard
 from ...errors import InvalidFlow, NotFound, Problem
 from ...ir import Flow
 from ...ops import MODEL, calls_of
-from ...tools.directory.paths import PathError, read
+from ...tools.directory.paths import PathError, find, read
+from ...tools.reserved import LOCAL
+from ...values import Json
 from ..agent import APPROVAL
 from ..project import Hooks, Located, Project
 from .models import named_files
 
 if TYPE_CHECKING:
+    from ...check import Tools
     from ..project import Found
 
 MOST: Final = 1_000_000
@@ -42,6 +46,9 @@ class ExperienceHooks(Hooks):
     def own_tools(self, document: Mapping[str, Any]) -> frozenset[str]:
         return frozenset((MODEL, APPROVAL))
 
+    def tools(self, project: Project, directory: str | None) -> Tools:
+        return DirectoryTools(project, directory)
+
     def check(self, definition: Located, project: Project, found: Found, must_exist: bool) -> Found:
         from ...tools.directory.directory import check_no_directory
 
@@ -61,6 +68,40 @@ class ExperienceHooks(Hooks):
 
 
 HOOKS: Final = ExperienceHooks()
+
+
+class DirectoryTools:
+    """The tools of the project, and the files of a directory, as the check sees them."""
+
+    # Of files, only experiences have a schema: their result follows from their state.
+
+    def __init__(self, project: Project, directory: str | None) -> None:
+        self._project, self._directory = project, directory
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._project, name)
+
+    def __call__(self, tool_id: str) -> ToolCard | None:
+        if not tool_id.startswith(LOCAL):
+            return self._project(tool_id)
+        if self._directory is None or not tool_id.startswith("experience:"):
+            return _FILE
+        try:
+            state = self._project.output_in(find(Path(self._directory), tool_id.partition(":")[2], directory=True))
+        except (PathError, InvalidFlow, NotFound):  # which the check of the files reports
+            state = None
+        return _FILE if state is None else ToolCard(None, _run_of(state))
+
+
+_FILE: Final = ToolCard()
+
+
+def _run_of(state: dict[str, Json]) -> dict[str, Json]:
+    """Return the schema of what a node gives that runs an experience with this final state."""
+    inner: dict[str, Json] = {key: value for key, value in state.items() if key != "$defs"}
+    properties: dict[str, Json] = {"runId": {"type": "string"}, "status": {"type": "string"}, "finalState": inner}
+    defs: dict[str, Json] = {"$defs": state["$defs"]} if "$defs" in state else {}
+    return {"type": "object", "properties": properties, "required": ["finalState"], **defs}
 
 
 def _check_inside(flow: Flow, root: str, project: Project) -> Iterator[Problem]:
