@@ -14,7 +14,7 @@ from ..events import Event
 from ..notations.records import Outcome
 
 if TYPE_CHECKING:
-    from .current import RunOptions
+    from .start import RunOptions
 
 _STOPPING: Final = 5.0  # seconds that a stopped run has to let its tools go
 BeginRun = Callable[[Callable[[Event], None]], Awaitable[Outcome]]
