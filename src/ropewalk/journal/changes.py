@@ -1,4 +1,4 @@
-"""What a store in memory tells a store that saves: which parts of it a method has changed."""
+"""The notes by which a store in memory tells a store that saves which of its parts a method has changed."""
 
 from __future__ import annotations
 
