@@ -160,7 +160,8 @@ class InvalidFlow(RopewalkError):
     """The definition is wrong; no part of it has run.
 
     `problems` lists everything that is wrong. `flow` is the part of the flow that could be compiled, `file` the
-    document. `unlisted` are ids of tools that a plan names, on servers that have not listed their tools yet.
+    document. `unlisted` are ids of tools that a plan names, on servers that have not listed their tools yet; `unknown`
+    are other names in it that nothing has.
     """
 
     # `kind`: Its notation, where `flow` is set.
@@ -169,6 +170,7 @@ class InvalidFlow(RopewalkError):
     kind: str = "flow"
     file: Any = None
     unlisted: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
     def __init__(self, problems: Iterable[Problem], flow: Any = None) -> None:

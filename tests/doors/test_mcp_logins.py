@@ -74,7 +74,9 @@ def test_a_project_logs_in_runs_and_logs_out(project: Path, process: HttpServer)
     assert ropewalk(project, "tools", "login", "guarded", "--scope", "admin")[0] == 0
     assert ropewalk(project, "run", "admin.yaml")[0] == 0
 
+    assert "guarded:who" in ropewalk(project, "tools", "ls")[1]
     assert ropewalk(project, "tools", "logout", "guarded")[1] == "deleted the login at guarded\n"
+    assert remedy in ropewalk(project, "tools", "ls")[1], "its list of tools was that of the login"
     assert ropewalk(project, "tools", "logout", "guarded")[1] == "there is no login at guarded\n"
 
 

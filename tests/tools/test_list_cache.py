@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ import pytest
 import fork_server
 from patience import wait_until
 from ropewalk import App, Runner, Toolbox
-from ropewalk.errors import NoBackends
+from ropewalk.errors import NoBackends, ToolNotApproved
 from ropewalk.tools.definition import Definition
 from ropewalk.tools.mcp.config import ServerConfig, server_config
-from ropewalk.tools.mcp.list_cache import ListCache
+from ropewalk.tools.mcp.list_cache import ListCache, user_cache
+from ropewalk.tools.pins import LOCK_FILE, Pins
 
 from .mcp_lab import SERVERS
 
@@ -37,7 +39,7 @@ import sys
 from pathlib import Path
 from ropewalk.tools.definition import Definition
 from ropewalk.tools.mcp.config import server_config
-from ropewalk.tools.mcp.list_cache import ListCache
+from ropewalk.tools.mcp.list_cache import ListCache, user_cache
 
 cache, desk = ListCache(Path(sys.argv[1])), server_config("desk", {"url": "http://desk.example"})
 while True:
@@ -104,6 +106,36 @@ def test_another_value_of_a_variable_has_no_list(cache: ListCache, monkeypatch: 
     monkeypatch.delenv("DESK_TOKEN")
     cache.write(required, [LOOK], {})
     assert names(cache, required) is None
+
+
+def test_where_nothing_can_be_told_apart_nothing_is_kept(
+    cache: ListCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESK_TOKEN", "\udcff")  # bytes that are no text
+    cache.write(DESK, [LOOK], {})
+    assert cache.read(DESK) is None
+    monkeypatch.delenv("DESK_TOKEN")
+    cache.write(DESK, [replace(LOOK, description="\ud800")], {})
+    assert cache.read(DESK) is None
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    cache.write(DESK, [LOOK], {})
+    assert cache.read(DESK) is None
+
+
+def test_the_cache_of_the_user_is_never_in_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cache_home, home, expected in (
+        ("/c", "/h", "/c/ropewalk"),
+        ("c", "/h", "/h/.cache/ropewalk"),
+        ("", "/h", "/h/.cache/ropewalk"),
+        ("c", "h", None),
+        ("", "", "/.cache/ropewalk"),
+    ):
+        monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
+        monkeypatch.setenv("HOME", home)
+        cache = user_cache()
+        assert (None if cache is None else str(cache._directory)) == expected
 
 
 def replaced_by_link(file: Path) -> None:
@@ -291,6 +323,22 @@ def test_an_app_that_runs_a_flow_connects_and_renews_the_list(tmp_path: Path, ca
             assert (await app.run(flow))["success"]
             assert starts(tmp_path) == 1
         assert names(cache, config) == ["look", "read_more"]
+
+    asyncio.run(check())
+
+
+def test_pins_refuse_a_tool_of_a_list_that_was_not_approved(tmp_path: Path, cache: ListCache) -> None:
+    async def check() -> None:
+        cache.write(server_config("desk", counted(tmp_path, "look")), [LOOK], {})
+        toolbox = listing(tmp_path, cache, "look")
+        toolbox.pins = Pins(tmp_path / LOCK_FILE)
+        toolbox.pins.approve("desk", [replace(LOOK, description="Another.")])
+        async with toolbox:
+            assert toolbox.ids() == []
+            assert list(toolbox.refused) == ["desk:look"]
+            with pytest.raises(ToolNotApproved):
+                await toolbox.find("desk:look")
+        assert starts(tmp_path) == 0
 
     asyncio.run(check())
 

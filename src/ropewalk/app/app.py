@@ -25,13 +25,13 @@ from ..tools.toolbox import Toolbox
 from ..values import Json
 from .context import Context
 from .conversion import converted
-from .current import ExecuteOptions, RunOptions, enter_app, leave_app
+from .current import enter_app, leave_app
 from .execution import after_run, call_tool, recorded_ending
 from .jobs import Jobs
 from .own_tools import OwnTools, SavedPlans
 from .preflight import check_variables, with_missing_tools
 from .prepared import Prepared
-from .start import Executor, Start
+from .start import ExecuteOptions, Executor, RunOptions, Start
 from .streaming import RunStream, stream_of
 
 if TYPE_CHECKING:
@@ -582,7 +582,7 @@ class App:
         check_variables(loaded.flow, how.get("variables") or {})
         return await self.workers.submit(loaded, input, **how)
 
-    def stream(self, source: Source, input: Json = None, **options: Any) -> RunStream:
+    def stream(self, source: Source, input: Json = None, **options: Unpack[RunOptions]) -> RunStream:
         """Run a definition and iterate over its events while it runs.
 
         The last event is `run.outcome`. Closing the iterator early stops the run. `RunStream` has the details.

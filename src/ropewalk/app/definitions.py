@@ -28,7 +28,7 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, RunRow, Store
 from ..notations.registry import NOTATIONS, Compiled, kind_of_file, merge_problems, notation_of
 from ..values import digest, gc_disabled
-from .preflight import Cards, check_cycles, lacking
+from .preflight import Cards, called_by, check_cycles, lacking
 from .prepared import Prepared
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Definitions:
         except InvalidFlow as error:
             raise await self.with_tool_problems(error) if connect else error from None
         if connect:
-            await self.cards.connect_for(lookup.flow)
+            await self.cards.connect_tools(called_by(lookup.flow, self.cards.toolbox))
         return lookup
 
     async def read_ahead(self, document: Any) -> None:
@@ -134,9 +134,9 @@ class Definitions:
         return await load()
 
     async def _connect_unlisted(self, error: InvalidFlow) -> None:
-        if not error.unlisted:
+        if not error.unlisted and not error.unknown:
             raise error
-        await self.cards.toolbox.connect_for(error.unlisted)
+        await self.cards.connect_tools((*error.unlisted, *error.unknown))
 
     def _look_up(self, source: Source) -> Prepared | StoreLookup:
         """Prepare a definition that needs no store; for any other one, return how to ask the store for it."""
@@ -229,7 +229,8 @@ class Definitions:
                 found = notation_of(data).hooks.check_files(exc.flow, root)
                 files = [problem for problem in found if problem.path not in reported]
             error = InvalidFlow(with_places([*exc.problems, *files], document), exc.flow)
-            error.file, error.unlisted, error.kind = document, exc.unlisted, exc.kind
+            error.file, error.kind = document, exc.kind
+            error.unlisted, error.unknown = exc.unlisted, exc.unknown
             raise error from None
 
     @gc_disabled
@@ -383,7 +384,7 @@ class Definitions:
             return error
         from ..source.document import with_places
 
-        await self.cards.connect_for(error.flow)
+        await self.cards.connect_tools(called_by(error.flow, self.cards.toolbox))
         directory = None if error.file is None else _directory_of(error.file)
         checked = self._check_graph(error.flow, NOTATIONS[error.kind].hooks.tools(self.cards, directory), "certain")
         known = set(error.problems)

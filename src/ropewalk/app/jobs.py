@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import orjson
 
@@ -31,22 +31,24 @@ from ..tools.source import connect_sources
 from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean
 from .preflight import (
+    called_by,
     check_input,
     check_variables,
     check_workers_can_call,
     find_model_checks,
     missing_tools,
     tools_of,
-    undo_tools_of,
 )
 from .run_budget import read_budget
-from .start import DEFAULT, Executor, Start
+from .start import DEFAULT, ExecuteOptions, Executor, Start
 
 if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
+    from .flow_tools import FlowTools
     from .prepared import Prepared, Source
+    from .start import ExecuteOptions
 
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
 _ANY_TOOLS = -1  # in place of the version of a toolbox: no tool of it is called
@@ -60,10 +62,12 @@ class Jobs:
 
     def __init__(self, context: Context, correct: Callable[..., Awaitable[Outcome]]) -> None:
         self.context, self.correct = context, correct
-        context.definitions.cards.connect_for = self.connect_for
+        context.definitions.cards.connect_tools = self.connect_tools
         # The tools of the app itself; the app sets them.
         self.own_tools: ToolSource
         self.saved_plans: ToolSource
+        self.flow_tools: FlowTools | None = None
+        """The flows of the project, if there is one."""
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
 
@@ -93,7 +97,7 @@ class Jobs:
             check_variables(loaded.flow, start.variables)
         return start
 
-    async def make(self, loaded: Prepared, **options: Any) -> Job:
+    async def make(self, loaded: Prepared, **options: Unpack[ExecuteOptions]) -> Job:
         """Prepare the job of a new run from fields of `Start`, for packages that cannot import it."""
         return await self.new(await self.ready(Start(definition=loaded, **options)))
 
@@ -104,7 +108,7 @@ class Jobs:
         loaded = _definition(start)
         if start.executor is not None:
             await self._ensure_for_executor(loaded)
-        elif (loaded.fingerprint, self.context.toolbox.version, loaded.root) not in self._sound:
+        elif not self._is_sound(loaded):
             await self.prepare(loaded)
         if start.run_id is not None:
             check_json(start.run_id, "run id")
@@ -209,23 +213,37 @@ class Jobs:
 
     async def find_tool(self, tool_id: str) -> Tool:
         """Return a tool by its id, connecting its server, or reading the saved plan that it is."""
-        await connect_sources((self.saved_plans,), [tool_id])
+        await self._offer(tool_id)
         return await self.context.toolbox.find(tool_id)
 
     async def connect_tool(self, tool_id: str) -> None:
         """Make a tool known that is called outside of a flow: only flows have the tools of agents."""
-        await connect_sources((self.saved_plans,), [tool_id])
+        await self._offer(tool_id)
         if self.context.toolbox.is_missing(tool_id):
             await self.context.toolbox.connect_for([tool_id])
 
+    async def _offer(self, tool_id: str) -> None:
+        """Register the saved plan or the flow of the project that has an id."""
+        await connect_sources((self.saved_plans,), [tool_id])
+        if self.flow_tools is not None and isinstance(tool_id, str):
+            self.flow_tools.forget_changed({tool_id})
+            if self.context.toolbox.is_missing(tool_id):
+                await self.flow_tools.connect([tool_id])
+
     async def connect_for(self, flow: Flow) -> None:
-        """Connect the servers of the tools that a flow calls, unless they are connected."""
+        """Make the tools known that a flow calls: connect their servers, or find them among the project's flows."""
+        await self.connect_tools(called_by(flow, self.context.toolbox))
+
+    async def connect_tools(self, ids: Collection[str]) -> None:
+        """Make tools known."""
         toolbox = self.context.toolbox
-        called = tools_of(flow.body) | undo_tools_of(flow.body, toolbox)
-        missing = [id for id in called if toolbox.is_missing(id)]
+        missing = [id for id in ids if toolbox.is_missing(id)]
         await connect_sources((self.own_tools, self.saved_plans), missing)
-        # What the app itself has needs no server.
+        # What the app itself or its project has needs no server.
         missing = [id for id in missing if toolbox.is_missing(id)]
+        if missing and self.flow_tools is not None:
+            await self.flow_tools.connect(missing)
+            missing = [id for id in missing if toolbox.is_missing(id)]
         if missing:
             await toolbox.connect_for(missing)
 
@@ -245,9 +263,10 @@ class Jobs:
     async def prepare(self, loaded: Prepared) -> None:
         """Connect the tools of a definition and check it against them, once per version of the toolbox."""
         context = self.context
-        key = (loaded.fingerprint, context.toolbox.version, loaded.root)
-        if key in self._sound:
+        if self._is_sound(loaded):
             return
+        if self.flow_tools is not None:
+            self.flow_tools.forget_changed(tools_of(loaded.flow.body))
         await self.connect_for(loaded.flow)
         if context.distributed:
             check_workers_can_call(loaded.flow, context.toolbox)
@@ -257,6 +276,12 @@ class Jobs:
             if why is not None:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
+
+    def _is_sound(self, loaded: Prepared) -> bool:
+        """Return True if a definition was checked against the tools that there are now."""
+        if (loaded.fingerprint, self.context.toolbox.version, loaded.root) not in self._sound:
+            return False
+        return self.flow_tools is None or self.flow_tools.is_current(loaded)
 
     async def _ensure_for_executor(self, loaded: Prepared) -> None:
         """Raise InvalidFlow if the definition is wrong, whatever its tools are: the executor may call any."""

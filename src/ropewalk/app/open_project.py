@@ -16,17 +16,21 @@ from ..errors import ConfigError, InvalidTool, Place, Problem
 from ..source.document import render_problem
 from ..tools.tool import Tool, tool_of
 from ..tools.toolbox import Toolbox
+from .flow_list import FlowList
+from .flow_tools import FlowTools
 
 if TYPE_CHECKING:
     from ..config.settings import BackendSource, Config
     from ..journal.protocol import Store
     from .context import Context
+    from .jobs import Jobs
 
 
 class HasContext(Protocol):
     """An app, as far as its project sets it up."""
 
     context: Context
+    jobs: Jobs
 
 
 Opened = TypeVar("Opened", bound=HasContext)
@@ -82,6 +86,8 @@ def open_project(
         # The children serve every app of the process.
         pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
     context.retention = named.retention
+    flows, jobs = FlowList(config.directory, config.flows or config.mcp_server.flows), app.jobs
+    jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     return app
 
 

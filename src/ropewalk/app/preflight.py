@@ -5,7 +5,7 @@ Refused here: running anything.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..argument_checks import wrong_type
@@ -57,8 +57,10 @@ class Cards:
         """Returns the JSON Schema of the value of the definition in a directory."""
         self.problems_in: Callable[[Path], Iterable[Problem]]
         """Checks the definition in a directory."""
-        self.connect_for: Callable[[Flow], Awaitable[None]] = lambda flow: toolbox.connect_for(tools_of(flow.body))
-        """Connects the servers of the tools that a flow calls."""
+        self.connect_tools: Callable[[Collection[str]], Awaitable[None]] = toolbox.connect_for
+        """Connects the servers of tools, and finds those that are flows of the project."""
+        self.broken: dict[str, str] = {}
+        """Why a flow of the project is not the tool that its name means, by id."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
         self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
 
@@ -97,7 +99,12 @@ class Cards:
     def why(self, tool_id: str) -> str | None:
         """Return why a tool is not available, if that is known: its server cannot be reached, or there is none."""
         failures, space = self.toolbox.failures, prefix_of(tool_id)
-        return failures.get(tool_id) or failures.get(space) or self.toolbox.why_missing(tool_id)
+        return (
+            self.broken.get(tool_id)
+            or failures.get(tool_id)
+            or failures.get(space)
+            or self.toolbox.why_missing(tool_id)
+        )
 
     def certain(self, tool_id: str) -> bool:
         """Return True if an unknown tool certainly does not exist."""
@@ -136,6 +143,11 @@ def undo_tools_of(body: Graph, toolbox: Toolbox) -> set[str]:
     undos = [node.op.undo or toolbox.undos.get(node.op.tool) for node in calls_of(body)]
     undos += [tool.undo for tool in map(toolbox.get, tools_of(body)) if tool is not None] if undos else []
     return {undo.tool for undo in undos if undo is not None}
+
+
+def called_by(flow: Flow, toolbox: Toolbox) -> set[str]:
+    """Return the ids of the tools that a flow calls, and of those that undo its calls."""
+    return tools_of(flow.body) | undo_tools_of(flow.body, toolbox)
 
 
 def output_of(compiled: Compiled, known: Tools) -> dict[str, Json] | None:
@@ -196,7 +208,10 @@ def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
         if names:
             tools = ", ".join(dict.fromkeys(names))
             what = f"this tool is a flow, and the app that made it lacks the tools that the flow calls: {tools}"
-            lost[id] = f"{what}; make the tool with App(..., tools=[{tools}]).as_tool(...)"
+            how = f"make the tool with App(..., tools=[{tools}]).as_tool(...)"
+            if ":" in tools:  # no names of Python
+                how = "call the definition by its name, without as_tool, so that it has the tools of the project"
+            lost[id] = f"{what}; {how}"
     if not lost:
         return []
     return [

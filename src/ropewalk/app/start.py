@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypedDict
 
 from ..events import Event
 from ..fast_dataclass import dataclass
@@ -20,6 +20,29 @@ if TYPE_CHECKING:
 
 Executor: TypeAlias = Callable[[str, dict[str, Json]], Awaitable[Json]]
 OnEvent: TypeAlias = Callable[[Event], None] | None
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `App.run`, which documents them."""
+
+    run_id: str | None
+    variables: Mapping[str, Json] | None
+    executor: Executor | None
+    on_event: OnEvent
+    request: str | None
+    undo: Literal["on_request", "on_failure"] | None
+    budget: Mapping[str, float] | None
+    concurrency: int | None
+    state: Mapping[str, Json] | None
+    keep_state: bool
+    park: bool
+
+
+class ExecuteOptions(RunOptions, total=False):
+    """The options of `App.execute`, which documents them."""
+
+    definition_id: str | None
+    input: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

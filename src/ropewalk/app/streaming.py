@@ -6,20 +6,21 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from time import time
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..argument_checks import wrong_type
 from ..engine.engine import check_run_id, new_run_id
 from ..events import Event
 from ..notations.records import Outcome
 
+if TYPE_CHECKING:
+    from .start import RunOptions
+
 _STOPPING: Final = 5.0  # seconds that a stopped run has to let its tools go
 BeginRun = Callable[[Callable[[Event], None]], Awaitable[Outcome]]
 
 
-def stream_of(
-    run: Callable[..., Awaitable[Outcome]], stop: Callable[[str], bool], options: dict[str, Any]
-) -> RunStream:
+def stream_of(run: Callable[..., Awaitable[Outcome]], stop: Callable[[str], bool], options: RunOptions) -> RunStream:
     """Return the stream of a run, which starts with the iteration."""
     run_id, on_event = options.pop("run_id", None), options.pop("on_event", None)
     check_run_id(run_id)

@@ -177,7 +177,7 @@ class PlanProgram:
         except InvalidFlow as error:
             located = InvalidFlow(map(self.located, error.problems), error.flow)
             located.warnings = tuple(map(self.located, error.warnings))
-            located.unlisted = error.unlisted
+            located.unlisted, located.unknown = error.unlisted, error.unknown
             raise located from None
 
     def located(self, problem: Problem) -> Problem:

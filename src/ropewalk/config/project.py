@@ -71,6 +71,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         directory=project_directory,
         file=file,
         modules=tuple(data.get("tools", {}).get("modules", ())),
+        flows=tuple(data.get("tools", {}).get("flows", ())),
         servers=servers,
         providers=providers,
         backends=backends,

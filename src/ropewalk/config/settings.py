@@ -318,6 +318,8 @@ class Config:
     file: Path | None = None
     # Python modules with tools.
     modules: tuple[str, ...] = ()
+    # Files, directories and globs of definitions that are tools of each other.
+    flows: tuple[str, ...] = ()
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     providers: Mapping[str, Provider] = field(default_factory=dict)
     backends: Mapping[str, BackendSource] = field(default_factory=dict)

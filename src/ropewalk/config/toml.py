@@ -171,7 +171,7 @@ SCHEDULE_KEYS: Final[dict[str, ValueType]] = {
     "catch_up": ValueType(f"one of {', '.join(CATCH_UP)}", lambda value: value in CATCH_UP),
 }
 SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
-    "tools": {"modules": _TEXTS},
+    "tools": {"modules": _TEXTS, "flows": _TEXTS},
     "mcp_server": {
         "flows": _TEXTS,
         "stored": _FLAG,

@@ -66,15 +66,17 @@ def _own_limits(job: Job) -> dict[str, float]:
     return limits
 
 
-def enter(row: RunRow | NewRun) -> Token[Limits]:
+def enter(row: RunRow | NewRun) -> Token[Limits] | None:
     """Let the runs that begin inside a run count for its accounts, until `leave` is called."""
-    return _outer.set(limits_of(row))
+    limits = limits_of(row)
+    return _outer.set(limits) if limits or _outer.get() else None
 
 
-def leave(token: Token[Limits]) -> None:
+def leave(token: Token[Limits] | None) -> None:
     """End what `enter` began."""
-    with contextlib.suppress(ValueError):  # a coroutine that is closed from outside is in another context
-        _outer.reset(token)
+    if token is not None:
+        with contextlib.suppress(ValueError):  # a coroutine that is closed from outside is in another context
+            _outer.reset(token)
 
 
 def ends_run(failed: NodeFailed) -> bool:

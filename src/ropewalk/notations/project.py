@@ -35,6 +35,10 @@ class Project(Protocol):
         """Return what is known of a tool."""
         ...
 
+    def why(self, tool_id: str) -> str | None:
+        """Return why a tool is not there, if that is known."""
+        ...
+
     def problems_in(self, directory: Path) -> Iterable[Problem]:
         """Check the definition in a directory."""
         ...

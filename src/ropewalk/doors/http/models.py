@@ -435,7 +435,7 @@ def read(app: App, document: Document) -> Prepared:
             loaded = app.definitions.get(with_origin(text.data), text)
         except InvalidFlow as error:
             wrong = InvalidFlow(with_places(error.problems, text), error.flow)
-            wrong.file, wrong.unlisted = text, error.unlisted
+            wrong.file, wrong.unlisted, wrong.unknown = text, error.unlisted, error.unknown
             raise wrong from None
     else:
         loaded = app.definitions.get(with_origin(document))

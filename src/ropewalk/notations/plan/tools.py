@@ -44,22 +44,27 @@ def reading_plan(document: Mapping[str, Any], project: Project, reader: PlanRead
         toolbox, code = project.toolbox, str(document.get("code"))
         names = [python_name(tool.id) for tool in toolbox.list() if tool.namespace != "ropewalk"]
         unlisted = [id for id in servers_in(reader.names(code), toolbox) if not toolbox.is_listed(_space(id))]
-        problems = [_with_tools_named(problem, code, toolbox, names) for problem in error.problems]
+        problems = [_with_tools_named(problem, code, project, names) for problem in error.problems]
         # The types of a program need a document whose other fields are right.
         if all(problem.path.partition(":")[0] == "code" for problem in problems):
             problems, _ = with_types(document, project, reader, problems, [])
         complete = InvalidFlow(problems)
         complete.unlisted = tuple(unlisted)
+        found = (re.search(_UNKNOWN, problem.message) for problem in error.problems)
+        complete.unknown = tuple({match[1] for match in found if match and "." not in match[1]})
         raise complete from None
 
 
-def _with_tools_named(problem: Problem, code: str, toolbox: Toolbox, names: Sequence[str]) -> Problem:
+def _with_tools_named(problem: Problem, code: str, project: Project, names: Sequence[str]) -> Problem:
     """Complete a problem about an unknown name: with the nearest tool, or with what is known of its server."""
     unknown = re.search(_UNKNOWN, problem.message)
     if unknown is None:
         return problem
+    toolbox = project.toolbox
     server = _spaces_by_name(toolbox).get(unknown[1])
     if server is None:
+        if (why := project.why(unknown[1])) is not None:
+            return replace(problem, message=f"{problem.message}; {why}", suggestion=None)
         # The compiler knows the names of the program and the language; the tools may be nearer.
         known = names if problem.suggestion is None else [*names, problem.suggestion]
         near = did_you_mean(unknown[1], known)

@@ -85,13 +85,11 @@ class ListCache:
         """Keep the list of a server; a directory that cannot be written keeps nothing."""
         name = _file_name(config)
         tools = [{"name": item.name, "icons": item.icons, "meta": item.meta, **item.to_dict()} for item in definitions]
-        if name is None:
-            return
-        data = orjson.dumps({"version": _VERSION, "tools": tools, "leftOut": dict(left_out)})
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, orjson.JSONEncodeError):
+            data = orjson.dumps({"version": _VERSION, "tools": tools, "leftOut": dict(left_out)})
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._opened() as directory:
-                if directory is not None and len(data) <= _MAX_BYTES:
+                if name is not None and directory is not None and len(data) <= _MAX_BYTES:
                     _replace(directory, name, data)
                     _delete_old(directory)
 
@@ -115,11 +113,9 @@ class ListCache:
 def user_cache() -> ListCache | None:
     """Return the cache of the user, in `$XDG_CACHE_HOME` or `~/.cache`; None without a home directory."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return ListCache(root / "ropewalk")
+    root = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    # A relative path would be in the project.
+    return ListCache(Path(root) / "ropewalk") if os.path.isabs(root) else None
 
 
 def _is_ours(status: os.stat_result) -> bool:
@@ -152,18 +148,18 @@ def _delete_old(directory: int) -> None:
 
 
 def _file_name(config: ServerConfig) -> str | None:
-    """Return the name of the list of a server; None while a variable of its configuration is not set."""
+    """Return the name of the list of a server; None while a variable is not set, or while there is no directory."""
     from importlib.metadata import version
 
-    try:
-        texts = {key: resolved(config, key)[0] for key in ("env", "headers")}
-        texts["auth"] = resolved_auth(str(config), config.auth)[0]
-    except (ConfigError, OSError):
-        return None
     settings = {field.name: getattr(config, field.name) for field in fields(config)}
-    place = None if config.url else os.path.abspath(config.cwd or os.getcwd())
-    key = {**settings, "values": texts, "place": place, "files": [*_files(config)], "version": version("ropewalk")}
-    text = orjson.dumps(key, default=dict, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    try:
+        values = {key: resolved(config, key)[0] for key in ("env", "headers")}
+        values["auth"] = resolved_auth(str(config), config.auth)[0]
+        place = None if config.url else os.path.abspath(config.cwd or os.getcwd())
+        key = {**settings, "values": values, "place": place, "files": [*_files(config)], "version": version("ropewalk")}
+        text = orjson.dumps(key, default=dict, option=orjson.OPT_SORT_KEYS)
+    except (ConfigError, OSError, orjson.JSONEncodeError):
+        return None
     return f"tools-{hashlib.sha256(text).hexdigest()}.json"
 
 

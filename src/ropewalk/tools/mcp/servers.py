@@ -151,9 +151,9 @@ class McpServers:
 
     def shows_secrets(self, name: str, definitions: Iterable[Definition], left_out: Mapping[str, str]) -> bool:
         """Return True if what a server lists holds a secret that it was given."""
-        texts = [orjson.dumps([item.name, item.to_dict(), item.icons, item.meta]) for item in definitions]
-        data = orjson.loads(b"[" + b",".join([*texts, orjson.dumps(dict(left_out))]) + b"]")
-        return any(Secrets(named=known).redact_value(data) != data for known in self._link(name).secrets())
+        data: list[Any] = [[item.name, item.to_dict(), item.icons, item.meta] for item in definitions]
+        data.append(dict(left_out))
+        return any(Secrets(named=secrets).redact_value(data) != data for secrets in self._link(name).secrets())
 
     async def connect(self, name: str | None = None) -> None:
         """Connect one server, or all at once.

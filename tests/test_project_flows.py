@@ -1,0 +1,234 @@
+"""The flows of a project as tools of each other, from files alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk.app.app import App
+from ropewalk.errors import InvalidFlow, ToolNotFound
+
+TOOLS = """
+from ropewalk import tool
+
+@tool
+def shout(text: str) -> str:
+    return text.upper()
+"""
+ANSWER = """
+kind: chain
+name: answer
+inputSchema: {type: object, properties: {q: {type: string}}, required: [q]}
+nodes: [{id: s, type: tool, tool: shout, params: {text: $input.q}}]
+"""
+OUTER = "kind: chain\nname: outer\nnodes: [{id: a, type: tool, tool: answer, params: {q: rope}}]\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "ropewalk.toml").write_text('[tools]\nmodules = ["shout_tools"]\n[store]\nurl = "runs.db"\n')
+    (tmp_path / "shout_tools.py").write_text(TOOLS)
+    (tmp_path / "answer.yaml").write_text(ANSWER)
+    (tmp_path / "outer.yaml").write_text(OUTER)
+    return tmp_path
+
+
+def calling(name: str, tool: str, params: str = "{}") -> str:
+    return f"kind: chain\nname: {name}\nnodes: [{{id: a, type: tool, tool: {tool}, params: {params}}}]\n"
+
+
+def in_project(project: Path, case: Callable[[App], Awaitable[Any]]) -> Any:
+    async def work() -> Any:
+        async with App.open(project) as app:
+            return await case(app)
+
+    return asyncio.run(work())
+
+
+async def problems(app: App, file: Path) -> list[str]:
+    return [problem.message for problem in (await app.validate(file)).problems]
+
+
+def test_a_flow_calls_another_one_by_its_name_and_its_run_is_a_part(project: Path) -> None:
+    async def case(app: App) -> None:
+        assert await problems(app, project / "outer.yaml") == []
+        outcome = await app.run(project / "outer.yaml", run_id="one")
+        assert outcome["results"] == {"a": {"s": "ROPE"}}
+        part = app.store.get_run("one/a")
+        assert part is not None
+        assert (part.parent, part.name, part.status) == ("one", "answer", "completed")
+
+    in_project(project, case)
+
+
+def test_types_hold_in_both_directions(project: Path) -> None:
+    (project / "wrong.yaml").write_text(calling("wrong", "answer", "{q: 1}"))
+    (project / "misread.yaml").write_text(
+        "kind: chain\nname: misread\nnodes:\n- {id: a, type: tool, tool: answer, params: {q: x}}\n"
+        "- {id: b, type: tool, tool: shout, params: {text: $output.a}}\n"
+    )
+
+    async def case(app: App) -> None:
+        assert await problems(app, project / "wrong.yaml") == ["must be a string; this is an integer"]
+        [problem] = await problems(app, project / "misread.yaml")
+        assert "must be a string; this is an object" in problem
+
+    in_project(project, case)
+
+
+def test_flows_that_call_each_other_are_refused_by_name(project: Path) -> None:
+    (project / "one.yaml").write_text(calling("one", "two"))
+    (project / "two.yaml").write_text(calling("two", "one"))
+
+    async def case(app: App) -> None:
+        [problem] = await problems(app, project / "one.yaml")
+        assert problem == "two calls itself: two -> one -> two"
+        with pytest.raises(InvalidFlow, match="calls itself"):
+            await app.run(project / "two.yaml")
+
+    in_project(project, case)
+
+
+def test_a_wrong_flow_is_named_with_its_place(project: Path) -> None:
+    (project / "answer.yaml").write_text(ANSWER.replace("params", "parms"))
+
+    async def case(app: App) -> None:
+        [problem] = await problems(app, project / "outer.yaml")
+        assert "answer.yaml has this name, and is wrong" in problem
+        assert "answer.yaml:5:" in problem
+        assert "did you mean params" in problem
+
+    in_project(project, case)
+
+
+def test_two_flows_of_one_name_are_not_guessed_at(project: Path) -> None:
+    (project / "answer.yaml").rename(project / "first.yaml")
+    (project / "second.yaml").write_text(ANSWER)
+
+    async def case(app: App) -> None:
+        [problem] = await problems(app, project / "outer.yaml")
+        assert "first.yaml and second.yaml have this name" in problem
+        (project / "second.yaml").write_text(ANSWER.replace("name: answer", "name: reply"))
+        assert await problems(app, project / "outer.yaml") == []
+
+    in_project(project, case)
+
+
+def test_the_next_run_uses_a_changed_flow_also_of_a_flow_in_between(project: Path) -> None:
+    (project / "top.yaml").write_text(calling("top", "outer"))
+
+    async def case(app: App) -> None:
+        for file, read in (("outer.yaml", lambda o: o["a"]), ("top.yaml", lambda o: o["a"]["a"])):
+            (project / "answer.yaml").write_text(ANSWER)
+            assert read((await app.run(project / file))["results"]) == {"s": "ROPE"}
+            (project / "answer.yaml").write_text(ANSWER.replace("{id: s", "{id: t"))
+            assert read((await app.run(project / file))["results"]) == {"t": "ROPE"}
+        (project / "answer.yaml").write_text("kind: chain\nname: answer\n")
+        with pytest.raises(InvalidFlow, match=r"answer\.yaml has this name, and is wrong"):
+            await app.run(project / "outer.yaml")
+        (project / "answer.yaml").unlink()
+        with pytest.raises(InvalidFlow, match="unknown tool 'answer'"):
+            await app.run(project / "outer.yaml")
+
+    in_project(project, case)
+
+
+def test_a_flow_of_any_notation_finds_the_flows_of_the_project(project: Path) -> None:
+    (project / "program.yaml").write_text("kind: plan\nname: program\ncode: |\n  return await answer(q='a')\n")
+    (project / "functions.py").write_text(
+        "from ropewalk import plan\n\n@plan\nasync def written() -> object:\n    return await answer(q='b')\n"
+    )
+    (project / "composed.yaml").write_text(
+        "kind: composition\nname: composed\nnodes: [{id: a, type: TOOL, tool: answer, inputMapping: {q: c}}]\n"
+    )
+    (project / "research.yaml").write_text(
+        "kind: composite\nname: research\nmode: compose\ninputSchema: {type: object, properties: {q: {type: string}}}\n"
+        "steps: [{tool: answer, inputMapping: {q: $input.q}}]\n"
+    )
+    for tool in ("research", "composable:research"):
+        (project / f"by_{len(tool)}.yaml").write_text(calling("by", f'"{tool}"', "{q: d}"))
+
+    async def case(app: App) -> None:
+        assert (await app.run(project / "program.yaml")).result == {"s": "A"}
+        assert (await app.run(Path(f"{project}/functions.py:written"))).result == {"s": "B"}
+        assert (await app.run(project / "composed.yaml")).result == {"s": "C"}
+        for tool in ("research", "composable:research"):
+            outcome = await app.run(project / f"by_{len(tool)}.yaml")
+            assert outcome.status == "completed", outcome
+            assert outcome["results"]["a"] == (await app.run(project / "research.yaml", {"q": "d"})).result
+
+    in_project(project, case)
+
+
+def test_a_flow_whose_name_is_no_name_of_python_is_called_by_a_program(project: Path) -> None:
+    (project / "x.yaml").write_text(ANSWER.replace("name: answer", "name: the-answer"))
+    (project / "program.yaml").write_text("kind: plan\nname: program\ncode: |\n  return await the_answer(q='a')\n")
+
+    async def case(app: App) -> None:
+        assert (await app.run(project / "program.yaml")).result == {"s": "A"}
+
+    in_project(project, case)
+
+
+def test_programs_that_call_each_other_or_themselves_are_refused(project: Path) -> None:
+    (project / "self.yaml").write_text("kind: plan\nname: myself\ncode: |\n  return await myself()\n")
+    for name, other in (("p", "r"), ("r", "p")):
+        (project / f"{name}.yaml").write_text(f"kind: plan\nname: {name}\ncode: |\n  return await {other}()\n")
+
+    async def case(app: App) -> None:
+        for file, cycle in (("self", "myself -> myself"), ("p", "r -> p -> r"), ("r", "p -> r -> p")):
+            [problem] = await problems(app, project / f"{file}.yaml")
+            name = cycle.partition(" ")[0]
+            assert problem == f"line 1: name {name!r} is not defined; {name} calls itself: {cycle}"
+
+    in_project(project, case)
+
+
+def test_a_tool_of_a_module_has_its_name_before_a_flow(project: Path) -> None:
+    (project / "shout.yaml").write_text(ANSWER.replace("name: answer", "name: shout"))
+
+    async def case(app: App) -> None:
+        assert (await app.run(project / "outer.yaml"))["results"] == {"a": {"s": "ROPE"}}
+
+    in_project(project, case)
+
+
+def test_flows_are_those_that_the_project_names(project: Path) -> None:
+    (project / "flows").mkdir()
+    (project / "answer.yaml").rename(project / "flows" / "answer.yaml")
+
+    async def case(app: App) -> list[str]:
+        return await problems(app, project / "outer.yaml")
+
+    assert "unknown tool 'answer'" in in_project(project, case)[0]
+    with (project / "ropewalk.toml").open("a") as file:
+        file.write('[mcp_server]\nflows = ["flows"]\n')
+    assert in_project(project, case) == []
+    toml = (project / "ropewalk.toml").read_text()
+    (project / "ropewalk.toml").write_text(toml.replace("[tools]\n", '[tools]\nflows = ["*.yaml"]\n'))
+    assert "unknown tool 'answer'" in in_project(project, case)[0]
+
+
+def test_a_flow_is_called_alone_as_a_tool(project: Path) -> None:
+    async def case(app: App) -> None:
+        assert await app.call_tool("answer", {"q": "x"}) == {"s": "X"}
+        (project / "answer.yaml").write_text(ANSWER.replace("{id: s", "{id: t"))
+        assert await app.call_tool("answer", {"q": "x"}) == {"t": "X"}
+        with pytest.raises(ToolNotFound):
+            await app.call_tool("reply", {"q": "x"})
+
+    in_project(project, case)
+
+
+def test_a_thousand_flows_that_nobody_calls_are_not_prepared(project: Path) -> None:
+    for number in range(300):
+        (project / f"f{number}.yaml").write_text("kind: chain\nname: [\n")  # even if they are wrong
+
+    async def case(app: App) -> None:
+        assert (await app.run(project / "outer.yaml")).status == "completed"
+
+    in_project(project, case)
