@@ -459,7 +459,7 @@ def test_a_tree_that_keeps_the_rules_passes_them(tmp_path: Path) -> None:
         "tools/__init__.py": "from .a import x",
         "tools/a.py": "from ..values import y\nfrom .b import x\ndef f():\n    import mcp\n",
         "tools/b.py": "import json",
-        "toolchain.py": 'def execute_chain():\n    """Run it.\n\n    Returns:\n        Its outcome.\n    """',
+        "toolchain.py": 'def select_tools():\n    """Run it.\n\n    Returns:\n        Its outcome.\n    """',
         "app.py": "from .tools import x",
         "doors/cli/main.py": "import rich\nfrom ...app import App\ndef f():\n    from ..http import serve",
         "doors/http/serve.py": "x = 'POST /api/runs; --from a'",

@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from .app.app import App
 from .app.chains import ChainService
 from .app.compositions import CompositionService
-from .app.start import Executor
 from .notations.chain.read import ChainMode, ErrorStrategy, NodeType
 from .notations.composition.read import ComposerNodeType, TransformType
-from .notations.records import CompositionResult, ExecutionResult
 from .select.options import SelectionStrategy
 from .select.selector import SelectionResult, Selector
-from .values import Json
 
 if TYPE_CHECKING:
     from .select.legacy import Intent
@@ -117,18 +114,23 @@ class _Forwards(Generic[S]):
         self.service = service
 
     def __call__(self, method: Callable[Concatenate[S, P], T]) -> Callable[P, T]:
-        @wraps(method)
-        def function(*args: P.args, **kwargs: P.kwargs) -> T:
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
             return method(self.service(default_app()), *args, **kwargs)
 
+        async def execute(*args: P.args, **kwargs: P.kwargs) -> Any:
+            result: Any = call(*args, **kwargs)
+            return await result
+
+        function: Any = wraps(method)(execute if inspect.iscoroutinefunction(method) else call)
         signature = inspect.signature(method)
-        function.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
         function.__module__, function.__qualname__ = __name__, method.__name__
-        return function
+        return function  # type: ignore[no-any-return]
 
 
 _chains = _Forwards(lambda app: app.chains.core)
 create_chain = _chains(ChainService.create_chain)
+execute_chain = _chains(ChainService.execute_chain)
 get_chain = _chains(ChainService.get_chain)
 list_chains = _chains(ChainService.list_chains)
 delete_chain = _chains(ChainService.delete_chain)
@@ -142,62 +144,13 @@ stop_execution = _chains(ChainService.stop_execution)
 
 _compositions = _Forwards(lambda app: app.compositions.core)
 create_composition = _compositions(CompositionService.create_composition)
+execute_composition = _compositions(CompositionService.execute_composition)
 get_composition = _compositions(CompositionService.get_composition)
 list_compositions = _compositions(CompositionService.list_compositions)
 delete_composition = _compositions(CompositionService.delete_composition)
 compose_tools = _compositions(CompositionService.compose_tools)
 create_validation_chain = _compositions(CompositionService.create_validation_chain)
 create_transform_pipeline = _compositions(CompositionService.create_transform_pipeline)
-
-
-async def execute_chain(
-    chain_id: str, context: Mapping[str, Any] | None = None, tool_executor: Executor | None = None
-) -> ExecutionResult:
-    """Run a stored chain on the default app, as `app.chains.execute_chain` does.
-
-    Args:
-        chain_id: The id of the chain.
-        context: May hold `variables`, `input`, `request` and `executionId`.
-        tool_executor: `async (tool_name, params) -> result`; the app's toolbox unless given.
-
-    Returns:
-        The result. It holds the errors of the tools, too: they are not raised.
-
-    Raises:
-        NotFound: The chain does not exist.
-        InvalidFlow: The context is wrong.
-    """
-    return await default_app().chains.execute_chain(chain_id, context, tool_executor)
-
-
-async def execute_composition(
-    composition_id: str,
-    input: Json = None,
-    tool_executor: Executor | None = None,
-    *,
-    variables: Mapping[str, Json] | None = None,
-    execution_id: str | None = None,
-) -> CompositionResult:
-    """Run a stored composition on the default app, as `app.compositions.execute_composition` does.
-
-    Args:
-        composition_id: The id of the composition.
-        input: What the first node reads.
-        tool_executor: `async (tool_name, params) -> result`; the app's toolbox unless given.
-        variables: The composition's variables.
-        execution_id: The id of the execution. Default: a new one.
-
-    Returns:
-        The result. It holds the errors of nodes, and those of an input that does not match the schema: they are
-        not raised.
-
-    Raises:
-        NotFound: The composition does not exist.
-        InvalidFlow: The variables or the execution id are wrong.
-    """
-    return await default_app().compositions.execute_composition(
-        composition_id, input, tool_executor, variables=variables, execution_id=execution_id
-    )
 
 
 def initialize_selector(

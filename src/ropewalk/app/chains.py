@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from ..errors import InvalidInput, Problem
+import orjson
+
+from ..errors import InvalidFlow, Problem
 from ..journal.address import run_sync_in_thread
-from ..journal.protocol import RunRow, iso
-from ..notations.fields import count
+from ..journal.protocol import RunRow
+from ..notations.fields import camel, type_name
 from ..notations.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
 from ..values import Json
 from .lookup import can_be
+from .runs.argument_checks import require
 from .runs.pages import with_untaken
 from .runs.simulate import was_abandoned
-from .runs.steps import events_of, steps
+from .runs.steps import events_of, run_summary, steps
 from .start import Executor, Start
-from .stored import AsyncFace, StoredDefinitions, off_loop_method
+from .stored import AsyncFace, StoredDefinitions, metadata_of, off_loop_method
+
+_OWN: Final = ("id", "metadata", "created")
+"""What a copy of a chain does not have of it."""
+_STATUS: Final = ("id", "status", "startTime", "endTime", "currentNode", "resultCount", "errorCount")
+"""What a status has of the line of a run."""
 
 
 class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]):
@@ -118,7 +126,19 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
             NotFound: The chain does not exist.
             InvalidFlow: The new id is taken, or the copy is wrong.
         """
-        return self.clone(chain_id, overrides, **more)
+        source = self.stored(chain_id)
+        if overrides is not None and not isinstance(overrides, Mapping):
+            message = f"must be an object of the fields to replace, not {type_name(overrides)}"
+            raise InvalidFlow([Problem(path="overrides", message=message)])
+        arguments = {**(overrides or {}), **more}
+        new = arguments.get("id")
+        if isinstance(new, str) and self.get(new) is not None:
+            message = f"there is a chain {new!r} already; a copy needs an id of its own"
+            raise InvalidFlow([Problem(path="id", message=message)])
+        # Either spelling replaces what is there, which is always in the documented one.
+        replaced_keys = {*_OWN, *arguments, *(camel(key) for key in arguments if isinstance(key, str))}
+        remaining = {key: value for key, value in source.document.items() if key not in replaced_keys}
+        return self.create({**remaining, **arguments})
 
     def export_chain(self, chain_id: str) -> str:
         """Export a chain for `import_chain`.
@@ -132,7 +152,9 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         Raises:
             NotFound: There is no chain with this id.
         """
-        return self.export(chain_id)
+        source = self.stored(chain_id)
+        document = {"kind": "chain", **source.document, "metadata": metadata_of(source)}
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
 
     def import_chain(self, json: str | bytes | Mapping[str, Any]) -> ChainObject:
         """Store an exported chain under a new id.
@@ -146,7 +168,18 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         Raises:
             InvalidFlow: The chain is wrong; with every problem.
         """
-        return self.take(json)
+        document: Any = json
+        if isinstance(json, (str, bytes)):
+            try:
+                text = json if isinstance(json, str) else json.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InvalidFlow([Problem(path="", message=f"not UTF-8: {error.reason} at {error.start}")]) from error
+            from ..source.load import load  # files and their places: most who store definitions have none
+
+            document = load(text, form="json").data
+        if not isinstance(document, Mapping):
+            raise InvalidFlow([Problem(path="", message="this is not an exported chain: it must be a JSON object")])
+        return self.create({key: value for key, value in document.items() if key not in _OWN})
 
     def get_execution_status(self, execution_id: str) -> ExecutionStatus | None:
         """Return the status of an execution.
@@ -175,10 +208,11 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
     def details(self, row: RunRow, result: Json) -> ExecutionDetails:
         """Return everything recorded of an execution."""
         decided = with_untaken(self.context, row, self.runs.history(row.id))
-        ending: Any = self.stopped(row, result) if was_abandoned(row) else result or {}
-        counts = (
-            {"resultCount": len(ending["results"]), "errorCount": len(ending["errors"])} if was_abandoned(row) else {}
-        )
+        ending: Any = result or {}
+        counts = {}
+        if was_abandoned(row):
+            ending = self.stopped(row, result)
+            counts = {"resultCount": len(ending["results"]), "errorCount": len(ending["errors"])}
         return ExecutionDetails(
             {
                 **self._status(row),
@@ -221,14 +255,10 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         Raises:
             InvalidInput: The limit is not a whole number of 0 or more.
         """
-        maximum = sys.maxsize if limit is None else limit
-        problems: list[Problem] = []
-        count(maximum, "limit", problems)
-        if problems:
-            raise InvalidInput(problems)
+        require([("limit", "int | None", limit)])
         if chain_id is not None and not can_be(chain_id):
             return []
-        rows = self.store.list_runs(kind="chain", definition_id=chain_id, limit=min(maximum, sys.maxsize))
+        rows = self.store.list_runs(kind="chain", definition_id=chain_id, limit=sys.maxsize if limit is None else limit)
         return [ExecutionStatus(self._status(row)) for row in rows]
 
     def stop_execution(self, execution_id: str) -> bool:
@@ -247,16 +277,8 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         return self.store.get_run(execution_id, so_far=True) if can_be(execution_id) else None
 
     def _status(self, row: RunRow) -> dict[str, Json]:
-        return {
-            "id": row.id,
-            "chainId": row.definition_id,
-            "status": row.status,
-            "startTime": iso(row.started_at),
-            "endTime": iso(row.ended_at),
-            "currentNode": self.runs.current(row),
-            "resultCount": row.result_count,
-            "errorCount": row.error_count,
-        }
+        line = run_summary(row, self.runs.current(row))
+        return {"chainId": row.definition_id, **{name: line[name] for name in _STATUS}}
 
 
 class Chains(AsyncFace[ChainService]):

@@ -8,7 +8,7 @@ definitions.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -22,8 +22,10 @@ from .preflight import tools_of
 from .python_file import python_place
 
 if TYPE_CHECKING:
+    from ..ir import Flow
+    from ..tools.tool import Tool
+    from .definitions import Definitions
     from .flow_list import FlowFile, FlowList
-    from .jobs import Jobs
     from .prepared import Prepared
 
 _being_read: ContextVar[tuple[Path, ...]] = ContextVar("ropewalk_flows_being_read", default=())
@@ -36,8 +38,17 @@ _ALIAS = "composable:"
 class FlowTools:
     """Registers the flows of a project as tools of its toolbox."""
 
-    def __init__(self, jobs: Jobs, flows: FlowList) -> None:
-        self._jobs, self._flows = jobs, flows
+    # `make` makes a tool of a definition; `connect_for` makes the tools known that a flow calls.
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        flows: FlowList,
+        make: Callable[[Prepared, str | None], Tool],
+        connect_for: Callable[[Flow], Awaitable[None]],
+    ) -> None:
+        self._definitions, self._flows = definitions, flows
+        self._make, self._connect_for = make, connect_for
         self._offered: dict[str, FlowFile] = {}
         self._used: dict[tuple[str, str | None], frozenset[str]] = {}
 
@@ -46,7 +57,7 @@ class FlowTools:
         wanted = {id for id in tool_ids if ":" not in id.removeprefix(_ALIAS)}
         if not wanted:
             return
-        broken = self._jobs.context.definitions.cards.broken
+        broken = self._definitions.cards.broken
         for id in wanted & broken.keys():
             del broken[id]
         files = [file for file in self._flows.look().values() if file.stamp is not None]
@@ -72,12 +83,12 @@ class FlowTools:
         """Remove those of the tools whose files have changed, so that `connect` reads these again."""
         for id in [id for id in ids if id in self._offered and not self._offered[id].is_unchanged()]:
             del self._offered[id]
-            self._jobs.context.toolbox.remove(id)
+            self._definitions.cards.toolbox.remove(id)
 
     async def _register(self, files: list[FlowFile], wanted: set[str]) -> None:
         """Register the flows in files that have a wanted id, and remove these ids from `wanted`."""
-        context, outer = self._jobs.context, _being_read.get()
-        broken = context.definitions.cards.broken
+        cards, outer = self._definitions.cards, _being_read.get()
+        broken = cards.broken
         found: dict[str, tuple[FlowFile, Prepared]] = {}
         for file in files:
             name = _name_in(file.path)
@@ -90,7 +101,7 @@ class FlowTools:
                 continue
             token = _being_read.set((*outer, file.path))
             try:
-                prepared = await context.definitions.find_async(file.path)
+                prepared = await self._definitions.find_async(file.path)
             except (RopewalkError, OSError) as error:
                 why = f"the flow {file.path.name} has this name, and is wrong: {_first_line(error)}"
                 for id in named:
@@ -106,10 +117,10 @@ class FlowTools:
         for id, (file, prepared) in found.items():
             wanted -= _names(id)
             if id not in broken:
-                context.toolbox.register(self._jobs.make_tool(prepared, None if id.startswith(_ALIAS) else id))
+                cards.toolbox.register(self._make(prepared, None if id.startswith(_ALIAS) else id))
                 self._offered[id] = file
         for _, prepared in found.values():
-            await self._jobs.connect_for(prepared.flow)
+            await self._connect_for(prepared.flow)
 
 
 def _name_in(path: Path) -> str:

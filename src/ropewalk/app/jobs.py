@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .directories import DirectoryCallers
     from .flow_tools import FlowTools
     from .prepared import Prepared, Source
+    from .start import ExecuteOptions
 
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
 _ANY_TOOLS = -1  # in place of the version of a toolbox: no tool of it is called

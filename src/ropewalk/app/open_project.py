@@ -86,7 +86,8 @@ def open_project(
         # The children serve every app of the process.
         pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
     context.retention = named.retention
-    app.jobs.flow_tools = FlowTools(app.jobs, FlowList(config.directory, config.flows or config.mcp_server.flows))
+    flows, jobs = FlowList(config.directory, config.flows or config.mcp_server.flows), app.jobs
+    jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     return app
 
 

@@ -11,15 +11,13 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
-
-import orjson
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from ..engine.engine import Job, check_run_id
 from ..errors import InvalidFlow, InvalidValue, JournalConflict, NotFound, Problem
 from ..journal.address import Lookups, run_sync_in_thread
 from ..journal.protocol import Definition, RunRow, Store, iso
-from ..notations.fields import camel, type_name
+from ..notations.fields import normalize_keys, type_name
 from ..notations.records import Record, copy_containers
 from ..notations.registry import notation_of
 from ..values import Json, did_you_mean
@@ -31,15 +29,8 @@ if TYPE_CHECKING:
     from .jobs import Jobs
     from .runs.queries import RunService
 
-OWN = ("id", "metadata", "created")
-CONTEXT = {
-    "variables": "variables",
-    "input": "input",
-    "request": "request",
-    "executionId": "executionId",
-    "execution_id": "executionId",
-}
-"""What the context of an execution may hold, and its documented spelling."""
+_CONTEXT: Final = ("variables", "input", "request", "executionId")
+"""What the context of an execution may hold."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -109,45 +100,6 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         # Return False if there is none with this id.
         return can_be(id) and bool(self.store.delete_definition(self.kind, id))
 
-    def clone(self, id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> Stored:
-        """Store a deep copy of a definition under a new id, with some fields replaced."""
-        source = self.stored(id)
-        if overrides is not None and not isinstance(overrides, Mapping):
-            message = f"must be an object of the fields to replace, not {type_name(overrides)}"
-            raise InvalidFlow([Problem(path="overrides", message=message)])
-        arguments = {**(overrides or {}), **more}
-        new = arguments.get("id")
-        if can_be(new) and self.store.get_definition(self.kind, new) is not None:
-            message = f"there is {_article(self.kind)} {self.kind} {new!r} already; a copy needs an id of its own"
-            raise InvalidFlow([Problem(path="id", message=message)])
-        # Either spelling replaces what is there, which is always in the documented one.
-        replaced_keys = {*OWN, *arguments, *(camel(key) for key in arguments if isinstance(key, str))}
-        remaining = {key: value for key, value in source.document.items() if key not in replaced_keys}
-        return self.create({**remaining, **arguments})
-
-    def export(self, id: str) -> str:
-        """Export a definition as JSON text, which `take` reads."""
-        source = self.stored(id)
-        document = {"kind": self.kind, **source.document, "metadata": _metadata(source)}
-        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
-
-    def take(self, json: str | bytes | Mapping[str, Any]) -> Stored:
-        """Store an exported definition under a new id."""
-        document: Any = json
-        if isinstance(json, (str, bytes)):
-            try:
-                text = json if isinstance(json, str) else json.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise InvalidFlow([Problem(path="", message=f"not UTF-8: {error.reason} at {error.start}")]) from error
-            from ..source.load import load  # files and their places: most who store definitions have none
-
-            document = load(text, form="json").data
-        if not isinstance(document, Mapping):
-            raise InvalidFlow(
-                [Problem(path="", message=f"this is not an exported {self.kind}: it must be a JSON object")]
-            )
-        return self.create({key: value for key, value in document.items() if key not in OWN})
-
     async def job(self, id: str, context: Mapping[str, Any] | None, start: Start = DEFAULT) -> Job:
         """Prepare an execution of a definition."""
         definition = await self._lookups.ask(lambda: self.stored(id))
@@ -195,7 +147,7 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         return result
 
     def _record(self, definition: Definition) -> Stored:
-        return self.record_type({**definition.document, "metadata": _metadata(definition)})
+        return self.record_type({**definition.document, "metadata": metadata_of(definition)})
 
     def _line(self, definition: Definition) -> Line:
         document = definition.document
@@ -235,7 +187,8 @@ def off_loop_method(
     return call
 
 
-def _metadata(definition: Definition) -> dict[str, Json]:
+def metadata_of(definition: Definition) -> dict[str, Json]:
+    """Return the metadata that stored definitions have."""
     return {"created": iso(definition.created), "runCount": definition.run_count}
 
 
@@ -250,16 +203,10 @@ def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(context, Mapping):
         message = f"is an object with variables, input, request and executionId, not {type_name(context)}"
         raise InvalidFlow([Problem(path="context", message=message)])
-    arguments: dict[str, Any] = {}
-    problems = []
-    for key, value in context.items():
-        name = CONTEXT.get(key)
-        if name is None:
-            problems.append(
-                Problem(path=f"context.{key}", message="unknown key", suggestion=did_you_mean(key, CONTEXT))
-            )
-        else:
-            arguments[name] = copy_containers(value)  # what the caller does to it later is no part of the run
+    problems: list[Problem] = []
+    fields = normalize_keys(context, dict.fromkeys(_CONTEXT), "context", problems)
+    # What the caller does to the values later is no part of the run.
+    arguments: dict[str, Any] = {name: copy_containers(value) for name, value in fields.items()}
     variables = arguments.get("variables")
     if variables is not None and not isinstance(variables, Mapping):
         problems.append(Problem(path="context.variables", message="must be an object"))
