@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
 from ..source.document import render_problem
+from ..tools.source import Source
 from .preflight import tools_of
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ _ALIAS = "composable:"
 """The prefix that a composite tool has in its source system; the plain name means the same tool."""
 
 
-class FlowTools:
+class FlowTools(Source):
     """Registers the flows of a project as tools of its toolbox."""
+
+    names = ("", _ALIAS.rstrip(":"))
 
     # `make` makes a tool of a definition; `connect_for` makes the tools known that a flow calls.
 
@@ -48,9 +51,11 @@ class FlowTools:
         self._offered: dict[str, FlowFile] = {}
         self._used: dict[tuple[str, str | None], frozenset[str]] = {}
 
-    async def connect(self, tool_ids: Collection[str]) -> None:
-        """Register the flows that have these ids, with the tools that they call themselves."""
-        wanted = {id for id in tool_ids if ":" not in id.removeprefix(_ALIAS)}
+    async def connect(self, tool_ids: Collection[str] | None = None) -> None:
+        """Register the flows that have these ids and are not registered, with the tools that they call themselves."""
+        self.forget_changed(tool_ids or ())
+        toolbox = self._definitions.cards.toolbox
+        wanted = {id for id in tool_ids or () if ":" not in id.removeprefix(_ALIAS) and toolbox.is_missing(id)}
         if not wanted:
             return
         broken = self._definitions.cards.broken
