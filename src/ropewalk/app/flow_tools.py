@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
 from contextvars import ContextVar
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
 from ..source.document import render_problem
-from ..source.load import load
 from ..tools.source import Source
 from .preflight import tools_of
-from .python_file import python_place
 
 if TYPE_CHECKING:
     from ..ir import Flow
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     from .flow_list import FlowFile, FlowList
     from .prepared import Prepared
 
-_being_read: ContextVar[tuple[Path, ...]] = ContextVar("ropewalk_flows_being_read", default=())
+_being_read: ContextVar[tuple[FlowFile, ...]] = ContextVar("ropewalk_flows_being_read", default=())
 """The files around the present one that are being read because a flow calls them."""
 _MOST_KNOWN = 1_000
 _ALIAS = "composable:"
@@ -96,15 +92,14 @@ class FlowTools(Source):
         broken = cards.broken
         found: dict[str, tuple[FlowFile, Prepared]] = {}
         for file in files:
-            name = _name_in(file.path)
-            named = wanted & {*_names(name), f"{_ALIAS}{name}"}
+            named = wanted & {*_names(file.name), f"{_ALIAS}{file.name}"}
             if not named:
                 continue
-            if file.path in outer:  # programs are read with their tools, so one that calls itself has no end
-                cycle = cycle_message([_name_in(path) for path in outer[outer.index(file.path) :]])
+            if file in outer:  # programs are read with their tools, so one that calls itself has no end
+                cycle = cycle_message([each.name for each in outer[outer.index(file) :]])
                 broken.update(dict.fromkeys(named, cycle))
                 continue
-            token = _being_read.set((*outer, file.path))
+            token = _being_read.set((*outer, file))
             try:
                 prepared = await self._definitions.find_async(file.path)
             except (RopewalkError, OSError) as error:
@@ -126,17 +121,6 @@ class FlowTools(Source):
                 self._offered[id] = file
         for _, prepared in found.values():
             await self._connect_for(prepared.flow)
-
-
-def _name_in(path: Path) -> str:
-    """Return the name that a file gives its flow, without preparing it."""
-    if (place := python_place(path)) is not None:
-        return place[1]
-    data: Any = None
-    with suppress(RopewalkError, OSError):
-        data = load(path).data
-    names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
-    return tool_name(next((name for name in names if isinstance(name, str)), path.stem))
 
 
 def _ids_of(prepared: Prepared, wanted: set[str]) -> list[str]:
