@@ -142,7 +142,11 @@ def test_only_n8n_itself_has_its_types_corrected() -> None:
 
 
 def test_a_workflow_that_is_read_has_unique_ids_and_keeps_what_names_nothing() -> None:
-    nodes = [{"id": "1", "name": "A", "type": "n8n-nodes-base.set"}, {"id": "1", "name": "A"}, {"name": "B"}]
+    nodes = [
+        {"id": "1", "name": "A", "type": "n8n-nodes-base.set"},
+        {"id": "1", "name": "A", "type": "x"},
+        {"name": "B", "type": "x"},
+    ]
     lines = {"A": {"error": [None, [{"node": "gone", "type": "main", "index": 2}]]}}
     one = read_workflow({"nodes": nodes, "connections": lines, "pinData": {}})
     assert [node["id"] for node in one["nodes"]] == ["1", "11", "B"]
@@ -152,6 +156,8 @@ def test_a_workflow_that_is_read_has_unique_ids_and_keeps_what_names_nothing() -
     assert one["pinData"] == {}
     with pytest.raises(InvalidValue, match="not a workflow of n8n"):
         read_workflow({"nodes": {}})
+    with pytest.raises(InvalidValue, match="each node must be an object with a type"):
+        read_workflow({"nodes": [{"name": "A"}], "connections": {}})
 
 
 def test_types_are_spelt_both_ways() -> None:

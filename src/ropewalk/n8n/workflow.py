@@ -47,6 +47,8 @@ def read_workflow(workflow: Mapping[str, Any]) -> Draft:
     """Return the draft of a workflow: its nodes have unique ids, and its connections go from id to id."""
     if not isinstance(workflow.get("nodes"), list) or not isinstance(workflow.get("connections"), Mapping):
         raise InvalidValue("", "this is not a workflow of n8n: it needs a list of nodes and an object of connections")
+    if any(not isinstance(node, Mapping) or not isinstance(node.get("type"), str) for node in workflow["nodes"]):
+        raise InvalidValue("nodes", "each node must be an object with a type")
     nodes: list[dict[str, Any]] = []
     ids: dict[str, str] = {}  # of the first node with a name, because connections go by name
     used: set[str] = set()
@@ -96,7 +98,7 @@ def make_workflow(draft: Draft, find_facts: FindFacts = lambda type: None) -> Bu
                 **{key: value for key, value in fresh(node).items() if key not in ("id", "name", "type")},
             }
         )
-        needed = facts.needs(node["parameters"]) if facts is not None else []
+        needed = facts.needs(node["parameters"] or {}) if facts is not None else []
         chosen = node.get("credentials")
         if types := list(dict.fromkeys([*needed, *(chosen if isinstance(chosen, dict) else ())])):
             credentials.append({"node": name, "types": list[Json](types)})
