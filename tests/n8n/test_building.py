@@ -9,7 +9,7 @@ import pytest
 from ropewalk.errors import InvalidValue
 from ropewalk.n8n.draft import draft_problems, make_draft
 from ropewalk.n8n.node_tools import Facts
-from ropewalk.n8n.node_types import full_type, short_type
+from ropewalk.n8n.node_types import closest_type, full_type, short_type
 from ropewalk.n8n.repairs import OPERATIONS, apply_repairs
 from ropewalk.n8n.workflow import make_workflow, read_workflow
 
@@ -136,6 +136,13 @@ def test_a_misspelt_trigger_is_corrected_and_no_second_one_added(type: str, writ
     assert len(made.corrections) == (0 if written.endswith("Trigr") else 1)
 
 
+def test_of_two_similar_types_the_one_with_the_same_ending_is_meant() -> None:
+    known = ("nodes-base.gmail", "nodes-base.gmailTool", "nodes-base.gmailTrigger")
+    assert closest_type("nodes-base.gmailTrigr", known) == "nodes-base.gmailTrigger"
+    assert closest_type("nodes-base.gmaill", known) == "nodes-base.gmail"
+    assert closest_type("nodes-base.acme", known) is None
+
+
 def test_only_n8n_itself_has_its_types_corrected() -> None:
     flow: Any = make_workflow(draft(node("t", "n8n-nodes-acme.scheduleTriger"))).workflow
     assert [node["type"] for node in flow["nodes"]] == ["n8n-nodes-acme.scheduleTriger"]
@@ -197,6 +204,7 @@ def test_credentials_are_those_that_the_parameters_ask_for() -> None:
         (draft(node("t"), lines="t-tt"), ["a connection goes to node 'tt', which does not exist; did you mean 't'?"]),
         (draft(node("t"), node("a"), node("b"), lines="t-a"), ["node 'b' is not reachable from a trigger"]),
         (draft(node("t"), node("a"), lines="t-a a-t"), []),
+        ({**draft(node("t"), node("a")), "connections": [{"from": "t", "to": "a", "type": "error"}]}, []),
     ],
 )
 def test_drafts_that_are_refused(one: dict[str, Any], said: list[str]) -> None:

@@ -128,8 +128,6 @@ async def _judge(server: Server, arguments: Mapping[str, Any]) -> Json:
         verdict = await server.call("validate_workflow", {"workflow": arguments["workflow"]})
     except ToolError as error:
         return {"refused": str(error)}
-    if "error" in verdict:
-        return {"refused": verdict["error"]}
     return {"valid": verdict["valid"], "errors": verdict.get("errors") or [], "warnings": verdict.get("warnings") or []}
 
 
