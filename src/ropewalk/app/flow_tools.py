@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
 from contextvars import ContextVar
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
 from ..source.document import render_problem
-from ..source.load import load
+from ..tools.source import Source
 from .preflight import tools_of
-from .python_file import python_place
 
 if TYPE_CHECKING:
     from ..ir import Flow
@@ -28,15 +25,17 @@ if TYPE_CHECKING:
     from .flow_list import FlowFile, FlowList
     from .prepared import Prepared
 
-_being_read: ContextVar[tuple[Path, ...]] = ContextVar("ropewalk_flows_being_read", default=())
+_being_read: ContextVar[tuple[FlowFile, ...]] = ContextVar("ropewalk_flows_being_read", default=())
 """The files around the present one that are being read because a flow calls them."""
 _MOST_KNOWN = 1_000
 _ALIAS = "composable:"
 """The prefix that a composite tool has in its source system; the plain name means the same tool."""
 
 
-class FlowTools:
+class FlowTools(Source):
     """Registers the flows of a project as tools of its toolbox."""
+
+    names = ("", _ALIAS.rstrip(":"))
 
     # `make` makes a tool of a definition; `connect_for` makes the tools known that a flow calls.
 
@@ -52,9 +51,11 @@ class FlowTools:
         self._offered: dict[str, FlowFile] = {}
         self._used: dict[tuple[str, str | None], frozenset[str]] = {}
 
-    async def connect(self, tool_ids: Collection[str]) -> None:
-        """Register the flows that have these ids, with the tools that they call themselves."""
-        wanted = {id for id in tool_ids if ":" not in id.removeprefix(_ALIAS)}
+    async def connect(self, tool_ids: Collection[str] | None = None) -> None:
+        """Register the flows that have these ids and are not registered, with the tools that they call themselves."""
+        self.forget_changed(tool_ids or ())
+        toolbox = self._definitions.cards.toolbox
+        wanted = {id for id in tool_ids or () if ":" not in id.removeprefix(_ALIAS) and toolbox.is_missing(id)}
         if not wanted:
             return
         broken = self._definitions.cards.broken
@@ -91,15 +92,14 @@ class FlowTools:
         broken = cards.broken
         found: dict[str, tuple[FlowFile, Prepared]] = {}
         for file in files:
-            name = _name_in(file.path)
-            named = wanted & {*_names(name), f"{_ALIAS}{name}"}
+            named = wanted & {*_names(file.name), f"{_ALIAS}{file.name}"}
             if not named:
                 continue
-            if file.path in outer:  # programs are read with their tools, so one that calls itself has no end
-                cycle = cycle_message([_name_in(path) for path in outer[outer.index(file.path) :]])
+            if file in outer:  # programs are read with their tools, so one that calls itself has no end
+                cycle = cycle_message([each.name for each in outer[outer.index(file) :]])
                 broken.update(dict.fromkeys(named, cycle))
                 continue
-            token = _being_read.set((*outer, file.path))
+            token = _being_read.set((*outer, file))
             try:
                 prepared = await self._definitions.find_async(file.path)
             except (RopewalkError, OSError) as error:
@@ -121,17 +121,6 @@ class FlowTools:
                 self._offered[id] = file
         for _, prepared in found.values():
             await self._connect_for(prepared.flow)
-
-
-def _name_in(path: Path) -> str:
-    """Return the name that a file gives its flow, without preparing it."""
-    if (place := python_place(path)) is not None:
-        return place[1]
-    data: Any = None
-    with suppress(RopewalkError, OSError):
-        data = load(path).data
-    names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
-    return tool_name(next((name for name in names if isinstance(name, str)), path.stem))
 
 
 def _ids_of(prepared: Prepared, wanted: set[str]) -> list[str]:
