@@ -49,6 +49,7 @@ class FlowTools(Source):
         self._definitions, self._flows = definitions, flows
         self._make, self._connect_for = make, connect_for
         self._offered: dict[str, FlowFile] = {}
+        self._called: dict[str, frozenset[str]] = {}  # the tools that these flows call
         self._used: dict[tuple[str, str | None], frozenset[str]] = {}
 
     async def connect(self, tool_ids: Collection[str] | None = None) -> None:
@@ -78,13 +79,26 @@ class FlowTools(Source):
             if len(self._used) >= _MOST_KNOWN:
                 self._used.clear()
             used = self._used[key] = frozenset(tools_of(prepared.flow.body))
-        return all(self._offered[id].is_unchanged() for id in used & self._offered.keys())
+        return self._all_unchanged(used)
 
     def forget_changed(self, ids: Collection[str]) -> None:
-        """Remove those of the tools whose files have changed, so that `connect` reads these again."""
-        for id in [id for id in ids if id in self._offered and not self._offered[id].is_unchanged()]:
+        """Remove those of the tools that are or call a changed flow, so that `connect` reads these again."""
+        changed = [id for id in self._reached(ids) if not self._all_unchanged((id,))]
+        for id in changed:
             del self._offered[id]
             self._definitions.cards.toolbox.remove(id)
+
+    def _all_unchanged(self, ids: Collection[str]) -> bool:
+        return all(self._offered[id].is_unchanged() for id in self._reached(ids))
+
+    def _reached(self, ids: Collection[str]) -> set[str]:
+        """Return the flows that these tools are, and those that they call."""
+        reached, todo = set[str](), self._offered.keys() & set(ids)
+        while todo:
+            id = todo.pop()
+            reached.add(id)
+            todo |= (self._offered.keys() & self._called[id]) - reached
+        return reached
 
     async def _register(self, files: list[FlowFile], wanted: set[str]) -> None:
         """Register the flows in files that have a wanted id, and remove these ids from `wanted`."""
@@ -117,6 +131,9 @@ class FlowTools(Source):
         for id, (file, prepared) in found.items():
             wanted -= _names(id)
             if id not in broken:
+                # The type of its result follows from theirs.
+                self._called[id] = frozenset(tools_of(prepared.flow.body))
+                self.forget_changed(self._called[id])
                 cards.toolbox.register(self._make(prepared, None if id.startswith(_ALIAS) else id))
                 self._offered[id] = file
         for _, prepared in found.values():
