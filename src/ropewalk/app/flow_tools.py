@@ -8,24 +8,24 @@ definitions.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
 from ..source.document import render_problem
-from ..source.load import load
+from .file_stamp import stamp_of
+from .flow_list import FlowFile
+from .flow_references import flow_name
 from .preflight import tools_of
-from .python_file import python_place
 
 if TYPE_CHECKING:
     from ..ir import Flow
     from ..tools.tool import Tool
     from .definitions import Definitions
-    from .flow_list import FlowFile, FlowList
+    from .flow_list import FlowList
     from .prepared import Prepared
 
 _being_read: ContextVar[tuple[Path, ...]] = ContextVar("ropewalk_flows_being_read", default=())
@@ -60,12 +60,20 @@ class FlowTools:
         broken = self._definitions.cards.broken
         for id in wanted & broken.keys():
             del broken[id]
-        files = [file for file in self._flows.look().values() if file.stamp is not None]
+        await self._register([*self._named_files(wanted)], wanted)
+        files = [file for file in self._flows.look().values() if file.stamp is not None] if wanted else []
         stems = set[str]().union(*(_names(id.removeprefix(_ALIAS)) for id in wanted))
         by_stem = [file for file in files if _names(tool_name(file.path.stem)) & stems]
         await self._register(by_stem, wanted)
         if wanted:
             await self._register([file for file in files if file not in by_stem], wanted)
+
+    def _named_files(self, wanted: set[str]) -> Iterator[FlowFile]:
+        """Yield the files with these names that documents name as files."""
+        for name in wanted & self._definitions.cards.flow_files.keys():
+            for path in map(Path, sorted(self._definitions.cards.flow_files[name])):
+                if (stamp := stamp_of(path)) is not None:
+                    yield FlowFile(path, stamp, is_flow=True)
 
     def is_current(self, prepared: Prepared) -> bool:
         """Return True if no file of a flow that a definition calls has changed since it became a tool."""
@@ -91,12 +99,12 @@ class FlowTools:
         broken = cards.broken
         found: dict[str, tuple[FlowFile, Prepared]] = {}
         for file in files:
-            name = _name_in(file.path)
+            name = flow_name(file.path)
             named = wanted & {*_names(name), f"{_ALIAS}{name}"}
             if not named:
                 continue
             if file.path in outer:  # programs are read with their tools, so one that calls itself has no end
-                cycle = cycle_message([_name_in(path) for path in outer[outer.index(file.path) :]])
+                cycle = cycle_message([flow_name(path) for path in outer[outer.index(file.path) :]])
                 broken.update(dict.fromkeys(named, cycle))
                 continue
             token = _being_read.set((*outer, file.path))
@@ -121,17 +129,6 @@ class FlowTools:
                 self._offered[id] = file
         for _, prepared in found.values():
             await self._connect_for(prepared.flow)
-
-
-def _name_in(path: Path) -> str:
-    """Return the name that a file gives its flow, without preparing it."""
-    if (place := python_place(path)) is not None:
-        return place[1]
-    data: Any = None
-    with suppress(RopewalkError, OSError):
-        data = load(path).data
-    names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
-    return tool_name(next((name for name in names if isinstance(name, str)), path.stem))
 
 
 def _ids_of(prepared: Prepared, wanted: set[str]) -> list[str]:

@@ -241,6 +241,12 @@ class Jobs:
         await connect_sources((self.own_tools, self.saved_plans), missing)
         # What the app itself or its project has needs no server.
         missing = [id for id in missing if toolbox.is_missing(id)]
+        if missing and self.flow_tools is None and self.context.definitions.cards.flow_files:
+            from .flow_list import FlowList
+            from .flow_tools import FlowTools  # without a project only documents that name files need it
+
+            flows = FlowList(None)
+            self.flow_tools = FlowTools(self.context.definitions, flows, self.make_tool, self.connect_for)
         if missing and self.flow_tools is not None:
             await self.flow_tools.connect(missing)
             missing = [id for id in missing if toolbox.is_missing(id)]
@@ -352,6 +358,8 @@ class Jobs:
             "project": self.context.project,
             "root": loaded.root,
         }
+        if loaded.flow_files:
+            context["flows"] = dict(loaded.flow_files)
         # The record needs the file: `resume` with `upgrade` reads its current content.
         if loaded.file is not None:
             member = f":{loaded.file.name}" if hasattr(loaded.file, "name") else ""

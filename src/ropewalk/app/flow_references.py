@@ -1,0 +1,64 @@
+"""Files as tools: `tool: ./answer.yaml` in a document means the flow of this file, next to the document.
+
+The document then names the flow, so that its record means the same wherever it continues. Documents of clients have no
+directory, and cannot name files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from ..engine.flow_tool import tool_name
+from ..errors import InvalidFlow, Problem, RopewalkError
+from ..source.load import load
+from .python_file import python_place
+
+DATA: Final = frozenset(
+    ("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value")
+)
+"""Fields that hold data, in which anything may be called `tool`."""
+_FILE: Final = r"\.\.?/.+\.(ya?ml|json|py:\w+)"
+
+
+def with_flow_names(document: Any, directory: str, files: dict[str, str]) -> Any:
+    """Return a document with the names of flows in place of their files, which are noted in `files`."""
+    if isinstance(document, Mapping):
+        return {key: value if key in DATA else _named(key, value, directory, files) for key, value in document.items()}
+    if isinstance(document, list):
+        return [with_flow_names(item, directory, files) for item in document]
+    return document
+
+
+def _named(key: str, value: Any, directory: str, files: dict[str, str]) -> Any:
+    if key == "tool" and isinstance(value, str):
+        return _name_of_file(value, directory, files)
+    if key == "tools" and isinstance(value, list):
+        return [_name_of_file(item, directory, files) if isinstance(item, str) else item for item in value]
+    return with_flow_names(value, directory, files)
+
+
+def _name_of_file(text: str, directory: str, files: dict[str, str]) -> str:
+    path = Path(directory, text)
+    if not re.fullmatch(_FILE, text) or not (python_place(path) or (path, ""))[0].is_file():
+        return text
+    path = path.resolve()
+    name = flow_name(path)
+    if files.setdefault(name, str(path)) != str(path):
+        message = f"{path.name} and {Path(files[name]).name} have the name {name!r}; give one of them another `name`"
+        raise InvalidFlow([Problem(path="", message=message)])
+    return name
+
+
+def flow_name(path: Path) -> str:
+    """Return the name that a file gives its flow, without preparing it."""
+    if (place := python_place(path)) is not None:
+        return place[1]
+    data: Any = None
+    with suppress(RopewalkError, OSError):
+        data = load(path).data
+    names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
+    return tool_name(next((name for name in names if isinstance(name, str)), path.stem))
