@@ -99,3 +99,70 @@ def test_a_member_that_is_only_read_as_input_begins_no_field(make: Make) -> None
     )
     assert schema_of(home) == {"type": "object", "properties": {"n": {}}}
     assert run(home, {"n": 3}).final_state == {"got": 3}
+
+
+WORDS = "nodes: [{id: k, kind: value, value: '${length($.words)}', writes: [n]}]"
+COUNTED = "{words: {type: array, items: {type: string}}, n: {type: number}}"
+DECLARED = "inputSchema: {type: object, properties: {words: {type: array, items: {type: string}}}, required: [words]}"
+
+
+def announced(home: Path) -> Any:
+    schema = App().as_tool(home).output_schema
+    assert schema is not None
+    return schema["properties"], schema.get("required")
+
+
+@pytest.mark.parametrize(("declared", "required"), [(DECLARED, ["words", "n"]), ("", ["n"])])
+def test_a_field_that_the_input_fills_is_announced_with_its_type(make: Make, declared: str, required: Any) -> None:
+    properties, needed = announced(make(WORDS, COUNTED, more=declared))
+    assert properties["words"] == {"type": "array", "items": {"type": "string"}}
+    assert sorted(needed) == sorted(required)
+
+
+def test_a_declared_input_without_a_type_has_that_of_the_field_that_it_fills(make: Make) -> None:
+    home = make(WORDS, COUNTED, more="inputSchema: {type: object, properties: {words: {description: all of them}}}")
+    assert schema_of(home)["properties"]["words"] == {"description": "all of them", "type": ["array", "null"]}
+    with pytest.raises(InvalidInput, match="words"):
+        run(home, {"words": "one"})
+    assert run(home, {"words": None}).final_state == {"words": None, "n": 0}
+
+
+@pytest.mark.parametrize(
+    "member", ["{type: [array, string]}", "{anyOf: [{type: array}, {type: integer}]}", "{enum: [1]}"]
+)
+def test_a_declared_input_that_may_not_fit_its_field_is_a_problem(make: Make, member: str) -> None:
+    home = make(WORDS, COUNTED, more=f"inputSchema: {{type: object, properties: {{words: {member}}}}}")
+    with pytest.raises(InvalidFlow, match=r"inputSchema.properties.words.*which is declared as type array"):
+        App().load(home)
+
+
+def test_a_null_leaves_a_field_that_is_set_once_as_it_was(make: Make) -> None:
+    home = make(
+        "nodes: [{id: k, kind: value, value: null, writes: [f]}]", "{f: {type: number, merge: set_once, default: 5}}"
+    )
+    assert announced(home) == ({"f": {"type": ["integer", "null"]}}, ["f"])
+    assert run(home).final_state == {"f": 5}
+
+
+def test_an_inner_experience_takes_only_its_input(make: Make) -> None:
+    make(WORDS, COUNTED, at="outer/inner", more=DECLARED)
+    outer = "nodes: [{id: sub, kind: experience, impl: ./inner, args: {words: $input.words}, writes: [got]}]"
+    home = make(outer, "{got: {type: object}}", at="outer", more="inputSchema: {type: object}")
+    assert run(home, {"words": ["a"]}).final_state == {"got": {"words": ["a"], "n": 1}}
+    failed = run(home, {"words": "one"})
+    assert (failed.status, failed.final_state) == ("failed", {})
+    assert "words" in failed.errors[0]["message"]
+
+
+def test_the_state_that_an_inner_experience_shares_may_be_that_of_its_caller(make: Make) -> None:
+    make("nodes: [{id: k, kind: delay, delay: 1}]", "{f: {type: any, default: 1}}", at="outer/inner")
+    outer = """
+        nodes:
+          - {id: first, kind: value, value: text, writes: [f]}
+          - {id: sub, kind: experience, impl: ./inner, state_scope: shared}
+          - {id: copy, kind: value, value: $output.sub.finalState.f, writes: [g]}
+        edges: [{from: first, to: sub}, {from: sub, to: copy}]
+        """
+    home = make(outer, "{f: {type: any}, g: {type: any}}", at="outer")
+    assert announced(home)[0]["g"] in ({}, True)
+    assert run(home).final_state == {"f": "text", "g": "text"}

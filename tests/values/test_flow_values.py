@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from ropewalk import App, ChainStep, Runner, Toolbox, flow
 from ropewalk.agents import complete_with_tools
 from ropewalk.api.composite import workflow_tools
-from ropewalk.errors import InvalidFlow, NotFound
+from ropewalk.engine.flow_tool import flow_tool_of
+from ropewalk.errors import InvalidFlow, NotFound, ToolError
 from ropewalk.schema import compile_schema
 from ropewalk.tools.tool import tool_from
 
@@ -240,3 +242,14 @@ def test_every_notation_is_in_the_matrix() -> None:
     from ropewalk.notations.registry import NOTATIONS
 
     assert set(NOTATIONS) - {"flow"} <= set(KINDS)  # a flow written in Python is that notation
+
+
+async def test_the_value_of_a_flow_must_be_what_it_announces(tmp_path: Path) -> None:
+    async with app() as made:
+        tool = made.as_tool(source("chain", tmp_path), name="k")
+        handler = flow_tool_of(tool)
+        assert handler is not None
+        false = handler.with_host(value_schema=lambda: {"type": "string"})
+        made.toolbox.register(replace(tool, handler=false))
+        with pytest.raises(ToolError, match='is not of type "string"'):
+            await made.call_tool("k", INPUT)

@@ -21,6 +21,7 @@ from ..journal.address import run_sync_in_thread
 from ..notations.experience.models import named_files
 from ..notations.experience.nodes import SHARED_STATE
 from ..notations.registry import value_in
+from ..schema import compile_schema
 from ..state import check_writes
 from ..tools.backends.route import Args, OnProgress, Route
 from ..tools.bound_call import Bound, Rules, bind_route
@@ -96,6 +97,8 @@ class DirectoryCallers:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             # Shared state is passed as an argument, but it is the state of the inner run, not its input.
             arguments = {name: value for name, value in args.items() if name != SHARED_STATE}
+            if problems := _input_problems(flow.flow, arguments):
+                raise InvalidInput(problems)
             shared = args.get(SHARED_STATE)
             state = {name: shared[name] for name in flow.flow.state if name in shared} if shared is not None else None
             if state:
@@ -128,6 +131,12 @@ def check_state(flow: Flow, state: Mapping[str, Json]) -> None:
             problems.append(Problem(path=exc.place, message=exc.message))
     if problems:
         raise InvalidInput(problems)
+
+
+def _input_problems(flow: Flow, input: Json) -> list[Problem]:
+    """Return what is wrong with the input of an inner experience."""
+    schema = compile_schema(True if flow.input_schema is None else flow.input_schema)
+    return schema.problems(schema.with_defaults(input), "input")
 
 
 def last_state(store: Any, root: str, run_id: str | None = None) -> dict[str, Json]:

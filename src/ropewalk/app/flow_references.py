@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from ..engine.flow_tool import tool_name
-from ..errors import InvalidFlow, Problem, RopewalkError
-from ..source.load import load
+from ..errors import InvalidFlow, Problem
+from .flow_list import read_flow_file
 from .python_file import python_place
 
 DATA: Final = frozenset(
@@ -46,19 +44,8 @@ def _name_of_file(text: str, directory: str, files: dict[str, str]) -> str:
     if not re.fullmatch(_FILE, text) or not (python_place(path) or (path, ""))[0].is_file():
         return text
     path = path.resolve()
-    name = flow_name(path)
+    name = read_flow_file(path).name
     if files.setdefault(name, str(path)) != str(path):
         message = f"{path.name} and {Path(files[name]).name} have the name {name!r}; give one of them another `name`"
         raise InvalidFlow([Problem(path="", message=message)])
     return name
-
-
-def flow_name(path: Path) -> str:
-    """Return the name that a file gives its flow, without preparing it."""
-    if (place := python_place(path)) is not None:
-        return place[1]
-    data: Any = None
-    with suppress(RopewalkError, OSError):
-        data = load(path).data
-    names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
-    return tool_name(next((name for name in names if isinstance(name, str)), path.stem))

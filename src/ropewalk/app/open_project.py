@@ -88,6 +88,7 @@ def open_project(
     context.retention = named.retention
     flows, jobs = FlowList(config.directory, config.flows or config.mcp_server.flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
+    jobs.sources.append(jobs.flow_tools)
     return app
 
 

@@ -64,7 +64,23 @@ class _NullableScope(ReadScope):
 
     def channel(self, name: str) -> Type:
         known = super().channel(name)
-        return channel_type(self.flow, name) if known is self.channels[name] else known
+        if known is self.channels[name]:
+            return channel_type(self.flow, name)
+        # A null leaves a `set_once` field as it was.
+        if self.flow.state[name].reduce == "set_once" and kinds_of(known) & NULL:
+            return union_type(known, *self.first_types(name))
+        return known
+
+    def first_types(self, name: str) -> list[Type]:
+        """Return the types of the values that a channel may begin with: a member of the input, or its own value."""
+        channel, seed = self.flow.state[name], list[Type]()
+        if name in self.flow.seeds and type(self.input) is Sub:
+            seed = [self.input.property(name)[1]]
+        return [*seed, Lit(channel.initial)] if channel.present and not self.is_filled(name) else seed
+
+    def is_filled(self, name: str) -> bool:
+        """Return True if the input of every run has the value that a channel begins with."""
+        return name in self.flow.seeds and type(self.input) is Sub and name in self.input.required()
 
     def _member_type(self, known: Type, path: Path, ref: Ref, at: ExprPath) -> Type:
         """Return the type at the end of a path; a leading `output` may be no member but the value itself."""
@@ -92,6 +108,7 @@ class _NullableScope(ReadScope):
 class _Inference(Walk):
     """Walk the flow to infer types; never report problems."""
 
+    scope: _NullableScope
     scope_type = _NullableScope
     tracks_null = True
 
@@ -136,18 +153,20 @@ class _Inference(Walk):
             is_certain = not updates.has_unknown_writes and updates.certain(name)
             kinds = channel_type(self.flow, name)
             if not updates.has_unknown_writes and channel.reduce in ("last_wins", "set_once"):
-                first = [] if is_certain else [Lit(channel.initial) if channel.present else NULL]
-                kinds = union_type(*first, *updates.types(name))
+                written = updates.types(name)
+                is_kept = not is_certain or (channel.reduce == "set_once" and kinds_of(union_type(*written)) & NULL)
+                kinds = union_type(*(self.scope.first_types(name) if is_kept else ()), *written)
             types[name] = kinds
-            if not channel.present and not is_certain:
+            if not (channel.present or is_certain or self.scope.is_filled(name)):
                 optional.add(name)
         return types, optional
 
     # --- ops that infer another type here than in the check ---------------------------------------
 
     def _call(self, op: Call) -> Type:
+        # With `also`, an inner experience begins with the state of its caller, of which its own types say nothing.
         known = super()._call(op)
-        return None if op.content else known
+        return None if op.content or op.also is not None else known
 
     def _loop(self, op: Loop) -> Type:
         known = super()._loop(op)

@@ -142,7 +142,8 @@ class FlowTool(Routed):
 
         get_engine = get_engine or self.host.get_engine
         waits = get_engine is not None and self.waits()
-        return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.host.has_executor, waits=waits)
+        schema = self.host.value_schema
+        return Route(send=send, timeout=math.inf, per_attempt=True, result_schema=schema, waits=waits)
 
     def waits(self) -> bool:
         """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow."""

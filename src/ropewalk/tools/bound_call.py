@@ -208,8 +208,9 @@ def _make_checkers(tool: Tool | None, route: Route, rules: Rules, fail: Failures
         if rules.validate_input:
             checker = _make_checker(tool.input_schema, "args", rules.validator, fail.input)
             input_checker = _convert_integers(checker, route.integer_arguments)
-        if rules.validate_output and tool.output_schema is not None and not route.checked:
-            output_checker = _make_checker(tool.output_schema, "result", rules.validator, fail.output)
+        output_schema = tool.output_schema if route.result_schema is None else route.result_schema()
+        if rules.validate_output and output_schema is not None:
+            output_checker = _make_checker(output_schema, "result", rules.validator, fail.output)
     return input_checker, output_checker
 
 

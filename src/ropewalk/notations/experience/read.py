@@ -21,6 +21,7 @@ from dataclasses import field
 from typing import Any, Final
 
 from ...check.structure import cycles
+from ...check.types import ALL, NULL, Sub, describe_kinds
 from ...errors import InvalidFlow, Problem
 from ...expr.ast import Expr, Fn, Lit, Ref, refs
 from ...fast_dataclass import dataclass
@@ -522,8 +523,7 @@ def input_and_seeds(
     """Return the schema of the input, declared or inferred, and the state fields that begin with a member of it."""
     declared = document.fields.get("inputSchema")
     if declared is not None:
-        _check_input_types(document, declared)
-        return declared, seeded_fields(declared, state)
+        return _with_state_types(document, declared), seeded_fields(declared, state)
     schema, early = _infer_input(document, body)
     return schema, tuple(name for name in state if name in early)
 
@@ -556,18 +556,31 @@ def seeded_fields(schema: Json, state: Mapping[str, Channel]) -> tuple[str, ...]
     return tuple(name for name in state if name in properties)
 
 
-def _check_input_types(document: ExperienceDocument, schema: Json) -> None:
-    """Check that each member of the input fits the state field that it begins."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict):
-        return
-    for name, member in properties.items():
-        type = member.get("type") if isinstance(member, dict) else None
-        takes = document.schema.get(name, {}).get("type")
-        if not isinstance(type, str) or takes in (None, ANY, type) or (type, takes) == ("integer", "number"):
+def _with_state_types(document: ExperienceDocument, schema: Json) -> Json:
+    """Return the schema of the input in which each member has the type of the state field that it begins."""
+    declared = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(schema, dict) or not isinstance(declared, dict):
+        return schema
+    properties = dict(declared)
+    for name, member in declared.items():
+        takes = _type_of_updates(document.schema.get(name, {}))
+        kinds = Sub(schema, member).kinds()
+        if takes is None or not kinds & ~(Sub(None, {"type": takes}).kinds() | NULL):
             continue
-        message = f"is {type}, but sets the state field {name!r}, which is declared as type {takes}"
-        add_problem(document.problems, f"inputSchema.properties.{name}.type", message)
+        if kinds == ALL:  # it declares no type of its own
+            properties[name] = {**(member if isinstance(member, dict) else {}), "type": [takes, "null"]}
+            continue
+        message = f"is {describe_kinds(kinds)}, but sets the state field {name!r}, which is declared as type {takes}"
+        path = f"inputSchema.properties.{name}"
+        is_typed = isinstance(member, dict) and "type" in member
+        add_problem(document.problems, f"{path}.type" if is_typed else path, message)
+    return {**schema, "properties": properties}
+
+
+def _type_of_updates(declared: dict[str, Json]) -> str | None:
+    """Return the type of the values that a state field takes; None if it takes any."""
+    reducer, type = REDUCERS.get(str(declared.get("merge"))), declared.get("type")
+    return str(type) if type not in (None, "", ANY) else reducer.takes if reducer is not None else None
 
 
 def _read_before_written(body: Graph, outer_writes: AbstractSet[str]) -> Iterator[str]:

@@ -215,8 +215,8 @@ class Route:
     timeout: float | None = None
     # Each attempt of a node needs an idempotency key of its own.
     per_attempt: bool = False
-    # The result is known to fit the output schema, as that of a flow is.
-    checked: bool = False
+    # Returns the schema of the result, where the tool's own may be out of date.
+    result_schema: Callable[[], Json] | None = None
     # The call may wait for a person: a flow for its events and approvals, a server for answers.
     waits: bool = False
     # The arguments that must be an `int`; JSON Schema also calls 2.0 an integer.
