@@ -46,11 +46,19 @@ async def echo(text: str) -> str:
     return text
 
 
+def open_project(home: Path) -> App:
+    """Open a project with the tool that the flows call."""
+    (home / "ropewalk.toml").touch()
+    app = App.open(home)
+    app.toolbox.register(echo)
+    return app
+
+
 @contextlib.asynccontextmanager
 async def over_http(home: Path) -> AsyncIterator[Call]:
     """Serve the flows of a directory over HTTP."""
     body = {"definition": {"kind": "file", "id": "f0.yaml"}, "input": {"text": "x"}, "wait": 60}
-    async with App(str(home / "http.db"), tools=[echo]) as app:
+    async with open_project(home) as app:
         transport = httpx2.ASGITransport(make_site(app, None, home=home))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
 
@@ -66,7 +74,7 @@ async def over_http(home: Path) -> AsyncIterator[Call]:
 @contextlib.asynccontextmanager
 async def over_mcp(home: Path) -> AsyncIterator[Call]:
     """Serve the flows of a directory over MCP."""
-    async with App(str(home / "mcp.db"), tools=[echo]) as app:
+    async with open_project(home) as app:
         # All are listed: this client lists again before each call of a tool that the list lacks.
         door = McpDoor(Catalogue(Finder(app), [Flows(app, ["*.yaml"], home)], max_listed=MANY))
         door.has_one_client = True

@@ -127,6 +127,8 @@ def test_the_next_run_uses_a_changed_flow_also_of_a_flow_in_between(project: Pat
             assert read((await app.run(project / file))["results"]) == {"s": "ROPE"}
             (project / "answer.yaml").write_text(ANSWER.replace("{id: s", "{id: t"))
             assert read((await app.run(project / file))["results"]) == {"t": "ROPE"}
+            (project / "answer.yaml").write_text(ANSWER)
+            assert read((await app.run(project / file))["results"]) == {"s": "ROPE"}
         (project / "answer.yaml").write_text("kind: chain\nname: answer\n")
         with pytest.raises(InvalidFlow, match=r"answer\.yaml has this name, and is wrong"):
             await app.run(project / "outer.yaml")

@@ -241,3 +241,21 @@ def test_an_edited_python_flow_is_changed(tmp_path: Path) -> None:
     assert flows.find("flows.py:a") == before
     (tmp_path / "flows.py").write_text("a = 2\n")
     assert flows.find("flows.py:a") != before
+
+
+def test_the_list_has_the_names_of_flows_and_reads_a_file_again_only_when_it_has_changed(
+    tmp_path: Path, looks: Counter[str]
+) -> None:
+    write(tmp_path, "f.yaml", "text", name="shout it")
+    write(tmp_path, "g.yaml", "text")
+    (tmp_path / "broken.yaml").write_text("name: [")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "experience.yaml").write_text("name: house\ngraph: {}\n")
+    flows = FlowList(tmp_path, ["*.yaml", "home", "flows.py:made"])
+    names = {id: file.name for id, file in flows.look().items()}
+    expected = {"f.yaml": "shout_it", "g.yaml": "g", "broken.yaml": "broken", "home": "house", "flows.py:made": "made"}
+    assert names == expected
+    write(tmp_path, "f.yaml", "text", name="whisper")
+    looks.clear()
+    assert flows.look()["f.yaml"].name == "whisper"
+    assert [look for look in looks if look.startswith("open")] == ["open f.yaml"]

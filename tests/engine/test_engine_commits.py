@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
+from patience import until
 from ropewalk import App
+from ropewalk.errors import JournalConflict
+from ropewalk.journal.memory import MemoryLog, MemoryStore
+from ropewalk.journal.protocol import Entry
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import ScriptedTools, held
 
 pytestmark = pytest.mark.anyio
@@ -101,3 +106,104 @@ async def test_a_failure_ends_what_waits_for_its_commit(tmp_path: Path) -> None:
         assert done.status == "failed"
         assert {"n0", "f"} <= {entry.path for entry in app.runs.history("r")}
         assert (await app.resume("r")).status == "failed"
+
+
+def small(*tools: str, mode: str = "sequential") -> dict[str, Any]:
+    nodes = [call(f"n{i}", tool, params={"n": i}) for i, tool in enumerate(tools)]
+    return {"kind": "chain", "id": "small", "name": "small", "mode": mode, "nodes": nodes}
+
+
+async def refuse(n: int) -> int:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize(
+    ("tools", "transactions"),
+    [(["at_once"], 2), (["at_once"] * 2, 3), (["at_once"] * 5, 6), (["refuse"], 2), (["at_once", "refuse"], 3)],
+)
+async def test_the_last_step_is_committed_with_the_ending(
+    tmp_path: Path, tools: list[str], transactions: int, watched: bool
+) -> None:
+    """One transaction opens the run, and one records each step; the last step and the ending share theirs."""
+    store = SqliteStore(tmp_path / "s.db", lease=600, poll=600)
+    count = 0
+
+    def committed() -> bool:
+        nonlocal count
+        count += 1
+        return False
+
+    async with App(store, tools=[at_once, refuse]) as app:
+        watcher = (lambda event: None) if watched else None
+        await app.run(small(*tools), on_event=watcher)
+        await until(lambda: store._writer.watch.wait() > 1)  # the heartbeat is written
+        with store._writer.lock:
+            store._writer.connection.set_commit_hook(committed)
+        done = await app.run(small(*tools), run_id="r", on_event=watcher)
+        assert count == transactions
+        assert done.status == ("failed" if "refuse" in tools else "completed")
+        assert [entry.path for entry in app.runs.history("r")] == [f"n{i}" for i in range(len(tools))]
+
+
+async def test_no_event_says_that_a_step_has_ended_before_it_is_recorded(tmp_path: Path) -> None:
+    seen: list[tuple[str, str, list[str]]] = []
+    async with App(str(tmp_path / "s.db"), tools=[at_once]) as app:
+
+        def watch(event: Any) -> None:
+            if event.kind in ("node.finished", "run.finished"):
+                seen.append((event.kind, event.path, [entry.path for entry in app.runs.history("r")]))
+
+        await app.run(small("at_once", "at_once"), run_id="r", on_event=watch)
+    assert seen == [
+        ("node.finished", "n0", ["n0"]),
+        ("node.finished", "n1", ["n0", "n1"]),
+        ("run.finished", "", ["n0", "n1"]),
+    ]
+
+
+async def test_a_last_step_that_the_store_refuses_ends_nothing(tmp_path: Path) -> None:
+    """Somebody else has recorded another result in its place."""
+    events: list[str] = []
+    async with App(str(tmp_path / "s.db")) as app:
+
+        async def late(n: int) -> int:
+            log = app.engine.live["r"].log
+            await log.append(Entry("n0", "call", "n0", "another result", "d"))
+            return n
+
+        app.toolbox.register(late)
+        with pytest.raises(JournalConflict):
+            await app.run(small("late"), run_id="r", on_event=lambda event: events.append(event.kind))
+        row = app.store.get_run("r")
+        assert row is not None
+        assert row.status == "running"
+        assert "node.finished" not in events
+
+
+async def test_a_store_that_cannot_commit_both_together_gets_the_step_first(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    class Log(MemoryLog):
+        def append(self, entry: Entry) -> asyncio.Future[None]:
+            committed = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(0.01, self._commit, entry, committed)
+            return committed
+
+        def _commit(self, entry: Entry, committed: asyncio.Future[None]) -> None:
+            super().append(entry)
+            order.append(entry.path)
+            committed.set_result(None)
+
+        async def finish(self, *args: Any, **more: Any) -> str:
+            order.append("ending")
+            return await super().finish(*args, **more)
+
+    class Slow(MemoryStore):
+        @property
+        def log_class(self) -> type[MemoryLog]:
+            return Log
+
+    async with App(Slow(durable=True), tools=[at_once]) as app:
+        await app.run(small("at_once", "at_once"))
+    assert order == ["n0", "n1", "ending"]

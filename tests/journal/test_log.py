@@ -43,7 +43,7 @@ class Runs:
 
     def create(self, id: str = "r", beat: float = 0.0) -> Any:
         run, large = NewRun(id=id, kind="chain"), PackedValues(input=None, context=None, document=None)
-        return self.writer.run(lambda c: create_run(c, run, large, beat or timestamps.next(), LEASE))
+        return self.writer.run(lambda c: create_run(c, run, large, beat or timestamps.next(), LEASE, 1.0))
 
     def claim(self, beat: float = 0.0, restart: bool = False, silent: UncertainOwner | None = None) -> Any:
         return self.writer.run(lambda c: claim_run(c, "r", LEASE, restart, silent, beat or timestamps.next()))

@@ -14,6 +14,7 @@ import pytest
 from patience import until
 from ropewalk.errors import StoreError
 from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.journal.sql.log import SqlLog
 from ropewalk.journal.sqlite.store import SqliteStore
 
 
@@ -80,6 +81,79 @@ def test_lone_entry_changes_no_thread_while_commits_are_quick(path: Path) -> Non
         store._writer._cost = 1.0
         await log.append(Entry("slow", "call"))
         assert commits.threads[1:] == ["ropewalk-journal"]
+        store.close()
+
+    run(test())
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit counts as quick however long it takes."""
+    for name in ("_QUICK", "_QUICK_ALONE"):
+        monkeypatch.setattr(f"ropewalk.journal.sqlite.store.{name}", float("inf"))
+
+
+async def resting_store(path: Path) -> SqliteStore:
+    """A store whose thread rests."""
+    store = SqliteStore(path, lease=600, poll=600)
+    log = await store.open(new("first"))
+    await until(lambda: store._writer.watch.wait() > 1)
+    await log.finish("completed", None)
+    return store
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_task_that_writes_alone_does_not_wait_for_the_next_turn_of_the_loop(path: Path) -> None:
+    async def test() -> None:
+        store = await resting_store(path)
+        turns: list[None] = []
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(turns.append, None)
+        log = await store.open(new())
+        committed = log.append(Entry("a", "call"))
+        log.write_early()
+        await committed
+        await log.finish("completed", None)
+        assert not turns
+        store.close()
+
+    run(test())
+
+
+@pytest.mark.usefixtures("quick")
+def test_tasks_that_write_in_the_same_turn_commit_together(path: Path) -> None:
+    async def test() -> None:
+        store = await resting_store(path)
+        logs = [await store.open(new(f"r{i}")) for i in range(5)]
+        await asyncio.sleep(0)
+        commits = Commits(store)
+
+        async def work(log: SqlLog, order: int) -> None:
+            committed = log.append(Entry("a", "call"))
+            log.write_early()
+            assert committed.done() == (order == 0)
+            await committed
+
+        await asyncio.gather(*[work(log, order) for order, log in enumerate(logs)])
+        assert commits.threads == ["MainThread"] * 2
+        store.close()
+
+    run(test())
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_task_that_only_writes_lets_others_run(path: Path) -> None:
+    async def test() -> None:
+        store = await resting_store(path)
+        log = await store.open(new())
+        others: list[None] = []
+        asyncio.get_running_loop().call_soon(others.append, None)
+        for i in range(50):
+            committed = log.append(Entry(f"n{i}", "call"))
+            log.write_early()
+            await committed
+        assert others
+        assert len(store.history("r")) == 50
         store.close()
 
     run(test())

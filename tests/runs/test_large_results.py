@@ -10,7 +10,9 @@ import apsw
 import pytest
 
 from ropewalk.app.app import App
+from ropewalk.errors import JournalConflict
 from ropewalk.journal.address import open_store
+from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.journal.sql.copying import copy
 from ropewalk.journal.sqlite.doctor import examine
 from ropewalk.testing import ScriptedTools
@@ -126,3 +128,22 @@ async def test_a_step_that_is_missing_is_damage(path: Path) -> None:
     connection.close()
     [damage] = examine(path)
     assert "result refers to the step n" in damage
+
+
+@pytest.mark.parametrize("way", ["removed", "refused"])
+async def test_a_value_that_is_no_longer_recorded_is_kept_by_the_result(path: Path, way: str) -> None:
+    store = open_store(str(path))
+    log = await store.open(NewRun(id="r", kind="chain"))
+    value = text(1)[:5_000]
+    if way == "removed":
+        await log.append(Entry("a", "call", data=value))
+        await log.forget([("a", "call")])
+    else:
+        await log.append(Entry("a", "call", data="first"))
+        with pytest.raises(JournalConflict):
+            await log.append(Entry("a", "call", data=value))
+    await log.finish("completed", {"results": {"a": value}})
+    row = store.get_run("r")
+    store.close()
+    assert row is not None
+    assert row.result == {"results": {"a": value}}

@@ -143,8 +143,8 @@ def test_a_worker_that_alone_is_cut_off_loses_its_runs_without_a_death(scene: Cr
         assert any("takes runs" in line for line in lines)
         scene.submit("chain.yaml", id="x")
         scene.until(lambda: "long" in scene.started())
+        cable.cut_off()  # before the worker has looked again at what it executes
         scene.hire()
-        cable.cut_off()
         scene.until(lambda: scene.started().count("long") == 2)  # the other one has it
         assert mishaps(scene) == [(1, 1)]
         cable.lose_answers(b"UPDATE mishap", 2)  # a busy server, on which a connection fails again

@@ -37,7 +37,14 @@ def pulse_of(
         round_()
 
     return Heartbeat(
-        registry, "one", {"queues": []}, longest_block=60, on_lost=lost, on_reaped=lambda _: None, after_look=look
+        registry,
+        "one",
+        {"queues": []},
+        longest_block=60,
+        on_away=lambda: None,
+        on_lost=lost,
+        on_reaped=lambda _: None,
+        after_look=look,
     )
 
 

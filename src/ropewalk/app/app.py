@@ -120,7 +120,7 @@ class App:
         if model is not None:
             self.context.model = require_method("turn", model=model)
         self.jobs = Jobs(self.context, lambda *run: self.plans.outcome_of_correction(*run))
-        self.jobs.own_tools, self.jobs.saved_plans = OwnTools(self.jobs), SavedPlans(self.jobs)
+        self.jobs.own_tools, self.jobs.sources = OwnTools(self.jobs), [SavedPlans(self.jobs)]
         self.context.after_run = partial(after_run, self.jobs)
         # Shortcuts to what callers use most; the context owns them.
         self.toolbox, self.runner, self.definitions = toolbox, self.context.runner, self.context.definitions

@@ -10,15 +10,16 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from os.path import isdir
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..config.project import PROJECT_FLOWS, flow_files
+from ..engine.flow_tool import tool_name
 from ..errors import InvalidFlow, NotFound
 from ..notations.registry import is_test
 from ..values import did_you_mean
 from .file_stamp import Stamp, stamp_of
+from .python_file import python_place
 
 MAX_AGE: Final = 1.0  # seconds for which a look suffices to name files
 
@@ -29,6 +30,8 @@ class FlowFile(NamedTuple):
     path: Path
     stamp: Stamp | None
     """None if there is no such file."""
+    name: str
+    """The name of the flow as a tool, as far as its file says it."""
     is_flow: bool
     """False for a recorded test, which a pattern can match."""
 
@@ -94,16 +97,26 @@ class FlowList:
         """Return a file as it is now; it is read only if it has changed."""
         if known is not None and known.is_unchanged():
             return known
-        stamp = stamp_of(path)
+        stamp, data = stamp_of(path), _data_of(path)
         # A test that the user named is offered as a flow, so that its error is reported.
-        is_flow = path in self._exact or not _is_recorded_test(path)
-        return FlowFile(path, stamp, is_flow)
+        is_flow = path in self._exact or not is_test(data)
+        return FlowFile(path, stamp, _name_in(data, path), is_flow)
 
 
-def _is_recorded_test(path: Path) -> bool:
-    """Return True if a file is a recorded test; the error of an unreadable file is left to its reader."""
+def _data_of(path: Path) -> Any:
+    """Return the document in a file as it is written; None if nobody can read it, which its reader reports."""
     from ..source.load import load
 
-    with suppress(InvalidFlow, NotFound):
-        return not isdir(path) and is_test(load(path).data)
-    return False
+    if python_place(path) is not None:
+        return None
+    with suppress(InvalidFlow, NotFound, OSError):
+        return load(path).data
+    return None
+
+
+def _name_in(data: Any, path: Path) -> str:
+    """Return the name that a file gives its flow, without preparing it."""
+    if (place := python_place(path)) is not None:
+        return place[1]
+    names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
+    return tool_name(next((name for name in names if isinstance(name, str)), path.stem))

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
 from contextvars import ContextVar
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
 from ..source.document import render_problem
-from ..source.load import load
+from ..tools.source import Source
 from .preflight import tools_of
-from .python_file import python_place
 
 if TYPE_CHECKING:
     from ..ir import Flow
@@ -28,15 +25,17 @@ if TYPE_CHECKING:
     from .flow_list import FlowFile, FlowList
     from .prepared import Prepared
 
-_being_read: ContextVar[tuple[Path, ...]] = ContextVar("ropewalk_flows_being_read", default=())
+_being_read: ContextVar[tuple[FlowFile, ...]] = ContextVar("ropewalk_flows_being_read", default=())
 """The files around the present one that are being read because a flow calls them."""
 _MOST_KNOWN = 1_000
 _ALIAS = "composable:"
 """The prefix that a composite tool has in its source system; the plain name means the same tool."""
 
 
-class FlowTools:
+class FlowTools(Source):
     """Registers the flows of a project as tools of its toolbox."""
+
+    names = ("", _ALIAS.rstrip(":"))
 
     # `make` makes a tool of a definition; `connect_for` makes the tools known that a flow calls.
 
@@ -50,11 +49,14 @@ class FlowTools:
         self._definitions, self._flows = definitions, flows
         self._make, self._connect_for = make, connect_for
         self._offered: dict[str, FlowFile] = {}
+        self._called: dict[str, frozenset[str]] = {}  # the tools that these flows call
         self._used: dict[tuple[str, str | None], frozenset[str]] = {}
 
-    async def connect(self, tool_ids: Collection[str]) -> None:
-        """Register the flows that have these ids, with the tools that they call themselves."""
-        wanted = {id for id in tool_ids if ":" not in id.removeprefix(_ALIAS)}
+    async def connect(self, tool_ids: Collection[str] | None = None) -> None:
+        """Register the flows that have these ids and are not registered, with the tools that they call themselves."""
+        self.forget_changed(tool_ids or ())
+        toolbox = self._definitions.cards.toolbox
+        wanted = {id for id in tool_ids or () if ":" not in id.removeprefix(_ALIAS) and toolbox.is_missing(id)}
         if not wanted:
             return
         broken = self._definitions.cards.broken
@@ -77,13 +79,26 @@ class FlowTools:
             if len(self._used) >= _MOST_KNOWN:
                 self._used.clear()
             used = self._used[key] = frozenset(tools_of(prepared.flow.body))
-        return all(self._offered[id].is_unchanged() for id in used & self._offered.keys())
+        return self._all_unchanged(used)
 
     def forget_changed(self, ids: Collection[str]) -> None:
-        """Remove those of the tools whose files have changed, so that `connect` reads these again."""
-        for id in [id for id in ids if id in self._offered and not self._offered[id].is_unchanged()]:
+        """Remove those of the tools that are or call a changed flow, so that `connect` reads these again."""
+        changed = [id for id in self._reached(ids) if not self._all_unchanged((id,))]
+        for id in changed:
             del self._offered[id]
             self._definitions.cards.toolbox.remove(id)
+
+    def _all_unchanged(self, ids: Collection[str]) -> bool:
+        return all(self._offered[id].is_unchanged() for id in self._reached(ids))
+
+    def _reached(self, ids: Collection[str]) -> set[str]:
+        """Return the flows that these tools are, and those that they call."""
+        reached, todo = set[str](), self._offered.keys() & set(ids)
+        while todo:
+            id = todo.pop()
+            reached.add(id)
+            todo |= (self._offered.keys() & self._called[id]) - reached
+        return reached
 
     async def _register(self, files: list[FlowFile], wanted: set[str]) -> None:
         """Register the flows in files that have a wanted id, and remove these ids from `wanted`."""
@@ -91,15 +106,14 @@ class FlowTools:
         broken = cards.broken
         found: dict[str, tuple[FlowFile, Prepared]] = {}
         for file in files:
-            name = _name_in(file.path)
-            named = wanted & {*_names(name), f"{_ALIAS}{name}"}
+            named = wanted & {*_names(file.name), f"{_ALIAS}{file.name}"}
             if not named:
                 continue
-            if file.path in outer:  # programs are read with their tools, so one that calls itself has no end
-                cycle = cycle_message([_name_in(path) for path in outer[outer.index(file.path) :]])
+            if file in outer:  # programs are read with their tools, so one that calls itself has no end
+                cycle = cycle_message([each.name for each in outer[outer.index(file) :]])
                 broken.update(dict.fromkeys(named, cycle))
                 continue
-            token = _being_read.set((*outer, file.path))
+            token = _being_read.set((*outer, file))
             try:
                 prepared = await self._definitions.find_async(file.path)
             except (RopewalkError, OSError) as error:
@@ -117,21 +131,13 @@ class FlowTools:
         for id, (file, prepared) in found.items():
             wanted -= _names(id)
             if id not in broken:
+                # The type of its result follows from theirs.
+                self._called[id] = frozenset(tools_of(prepared.flow.body))
+                self.forget_changed(self._called[id])
                 cards.toolbox.register(self._make(prepared, None if id.startswith(_ALIAS) else id))
                 self._offered[id] = file
         for _, prepared in found.values():
             await self._connect_for(prepared.flow)
-
-
-def _name_in(path: Path) -> str:
-    """Return the name that a file gives its flow, without preparing it."""
-    if (place := python_place(path)) is not None:
-        return place[1]
-    data: Any = None
-    with suppress(RopewalkError, OSError):
-        data = load(path).data
-    names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
-    return tool_name(next((name for name in names if isinstance(name, str)), path.stem))
 
 
 def _ids_of(prepared: Prepared, wanted: set[str]) -> list[str]:

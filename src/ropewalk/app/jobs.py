@@ -65,7 +65,7 @@ class Jobs:
         context.definitions.cards.connect_tools = self.connect_tools
         # The tools of the app itself; the app sets them.
         self.own_tools: ToolSource
-        self.saved_plans: ToolSource
+        self.sources: list[ToolSource]  # those whose tools are also called outside of flows
         self.flow_tools: FlowTools | None = None
         """The flows of the project, if there is one."""
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
@@ -213,22 +213,14 @@ class Jobs:
 
     async def find_tool(self, tool_id: str) -> Tool:
         """Return a tool by its id, connecting its server, or reading the saved plan that it is."""
-        await self._offer(tool_id)
+        await connect_sources(self.sources, [tool_id])
         return await self.context.toolbox.find(tool_id)
 
     async def connect_tool(self, tool_id: str) -> None:
         """Make a tool known that is called outside of a flow: only flows have the tools of agents."""
-        await self._offer(tool_id)
+        await connect_sources(self.sources, [tool_id])
         if self.context.toolbox.is_missing(tool_id):
             await self.context.toolbox.connect_for([tool_id])
-
-    async def _offer(self, tool_id: str) -> None:
-        """Register the saved plan or the flow of the project that has an id."""
-        await connect_sources((self.saved_plans,), [tool_id])
-        if self.flow_tools is not None and isinstance(tool_id, str):
-            self.flow_tools.forget_changed({tool_id})
-            if self.context.toolbox.is_missing(tool_id):
-                await self.flow_tools.connect([tool_id])
 
     async def connect_for(self, flow: Flow) -> None:
         """Make the tools known that a flow calls: connect their servers, or find them among the project's flows."""
@@ -238,12 +230,9 @@ class Jobs:
         """Make tools known."""
         toolbox = self.context.toolbox
         missing = [id for id in ids if toolbox.is_missing(id)]
-        await connect_sources((self.own_tools, self.saved_plans), missing)
+        await connect_sources((self.own_tools, *self.sources), missing)
         # What the app itself or its project has needs no server.
         missing = [id for id in missing if toolbox.is_missing(id)]
-        if missing and self.flow_tools is not None:
-            await self.flow_tools.connect(missing)
-            missing = [id for id in missing if toolbox.is_missing(id)]
         if missing:
             await toolbox.connect_for(missing)
 

@@ -76,7 +76,7 @@ def open_project(
     context = app.context
     context.http_secrets = frozenset(config.http_secrets)
     context.project = str(config.directory)
-    context.model_settings = config.claude
+    context.model_settings, context.n8n_tools = config.claude, config.n8n_tools
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     context.definitions.cards.effects = config.plans.effects
     plans, usual = config.plans, PlanSettings()
@@ -88,6 +88,7 @@ def open_project(
     context.retention = named.retention
     flows, jobs = FlowList(config.directory, config.flows or config.mcp_server.flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
+    jobs.sources.append(jobs.flow_tools)
     return app
 
 

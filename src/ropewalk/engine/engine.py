@@ -441,6 +441,7 @@ class Engine:
         if status != ending.status:
             ending.status = status
             result = job.render(ending)
+        run.emit_held_events(committed=True)
         if run.watcher is not None:
             run.report("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
         return result
@@ -459,6 +460,7 @@ class Engine:
 
     async def _interrupt(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Release a run that has no ending, or the record of its ending failed."""
+        run.emit_held_events(committed=False)
         root = run.waits.root if run.waits is not None and self.store.durable else None
         parked = root is not None and bool(root.parked or root.cut)
         run.report("run.waiting" if parked else "run.interrupted", data={"status": "waiting"} if parked else None)

@@ -40,6 +40,7 @@ class FlowBuilder(Protocol):
     approvals: frozenset[str]
     chunk_plans: dict[str, Any]
     durable: bool
+    last_call: NodeSlot | None
     lease: Lease | None
     secrets: bool
     secrets_of: SecretsOf | None

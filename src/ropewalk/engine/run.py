@@ -100,6 +100,7 @@ class Run(TaskDeadline):
         "errors",
         "frame",
         "halted",
+        "held_events",
         "id",
         "input",
         "listener",
@@ -151,6 +152,7 @@ class Run(TaskDeadline):
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
         self.printed: list[str] = []  # by the programs of the flow
+        self.held_events: list[Event] | None = None  # those that wait for the commit of the last step
         self.playing = False
         self.ending = False  # True: no further node starts
         self.turn, self.round = 0.0, -1  # when to call `give_way`, and the iteration of the loop at the last call
@@ -251,7 +253,28 @@ class Run(TaskDeadline):
     def report(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
         """Emit an event to the watcher; an error of the watcher does not break the run."""
         if self.watcher is not None:
-            self.emit(self.watcher, Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data))
+            event = Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data)
+            if self.held_events is None:
+                self.emit(self.watcher, event)
+            else:
+                self.held_events.append(event)
+
+    def ends_with(self, committed: asyncio.Future[None]) -> bool:
+        """Let the ending commit the last step of the run; return False if the step has to be awaited."""
+
+        # A log that knows nothing of it would not tell the ending that the step was refused.
+        if committed.done() or not hasattr(self.log, "finish_after"):
+            return False
+        self.log.finish_after(committed)
+        self.held_events = []
+        return True
+
+    def emit_held_events(self, *, committed: bool) -> None:
+        """Emit the events of a last step that is committed, and drop them otherwise."""
+        held, self.held_events = self.held_events, None
+        if held and committed and self.watcher is not None:
+            for event in held:
+                self.emit(self.watcher, event)
 
     def emit(self, watcher: Watcher, event: Event) -> None:
         """Pass an event to a watcher."""

@@ -14,20 +14,17 @@ import asyncio
 import base64
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import orjson
 
 from ..errors import StoreError
 from ..values import Json, check_json
-from .ledger import Exhausted, Limits
 from .memory import MemoryLog, MemoryStore, Record
-from .protocol import Definition, Entry, Key, NewRun, OpenWait, Pruned, Signal
+from .protocol import Definition, Entry, NewRun, Signal
 from .sql.blobs import dump
 from .tool_usage import ToolUse
-from .undo import UNDONE
 
 _EVERY_RUN: Final = 2**62  # what is deleted is for `prune` to say, not for a limit of memory
 _ROW: Final = (
@@ -44,6 +41,7 @@ class BaseStore(MemoryStore, ABC):
 
     def __init__(self) -> None:
         super().__init__(durable=True, keep=_EVERY_RUN)
+        self._changing = _Saving(self)
         self._unsaved: dict[str, Json] = {}
         self._numbers = 0
         self._kept_contents: set[str] = set()
@@ -76,133 +74,14 @@ class BaseStore(MemoryStore, ABC):
             OSError, StoreError: Nothing was kept. The changes come again, with the next ones.
         """
 
-    # --- definitions, tool usage, turns -------------------------------------------------------
-
     def put_definition(self, definition: Definition) -> None:
         check_json(definition.document, "document")
-        with self._saving():
-            super().put_definition(definition)
-            self._note_definition(definition.kind, definition.id)
-
-    def delete_definition(self, kind: str, id: str) -> bool:
-        with self._saving():
-            existed = super().delete_definition(kind, id)
-            self._note_definition(kind, id)
-            return existed
-
-    def put_uses(self, uses: Sequence[ToolUse]) -> None:
-        with self._saving():
-            super().put_uses(uses)
-            for tool in {use.tool for use in uses}:
-                self._note_uses(tool)
-
-    def delete_uses(self, tool: str | None = None) -> int:
-        with self._saving():
-            tools = list(self._tools) if tool is None else [tool]
-            deleted = super().delete_uses(tool)
-            for name in tools:
-                self._note_uses(name)
-            return deleted
-
-    def take_turn(self, name: str, every: float, now: float) -> bool:
-        with self._saving():
-            is_due = super().take_turn(name, every, now)
-            if is_due:
-                self._unsaved[_key("turn", name)] = now
-            return is_due
-
-    # --- the ledger ---------------------------------------------------------------------------
-
-    def reserve(self, key: str, limits: Limits, calls: int = 1, /) -> Exhausted | None:
-        with self._saving():
-            exhausted = super().reserve(key, limits, calls)
-            if exhausted is None:
-                self._note_ledger(key, limits)
-            return exhausted
-
-    def settle(self, key: str, amounts: Mapping[str, float], /) -> None:
-        with self._saving():
-            accounts = self._reservations.get(key, [])
-            super().settle(key, amounts)
-            self._note_ledger(key, accounts)
-
-    def join(self, run_id: str, accounts: Iterable[str], until: float, /) -> None:
-        with self._saving():
-            joined = list(accounts)
-            super().join(run_id, joined, until)
-            for account in joined:
-                self._note_account(account)
-
-    def _note_ledger(self, key: str, accounts: Iterable[str]) -> None:
-        reserved: Json = list(self._reservations.get(key, ())) if key in self._reservations else None
-        self._unsaved[_key("reservation", key)] = reserved
-        for account in accounts:
-            self._note_account(account)
-
-    def _note_account(self, account: str) -> None:
-        kept: Json = {"runs": list(self.members(account)), "until": self._kept_until.get(account, 0.0)}
-        self._unsaved[_key("account", account)] = dict(self.used(account))
-        self._unsaved[_key("kept", account)] = kept
-
-    def _drop_accounts(self) -> None:
-        accounts, reservations = list(self._accounts), list(self._reservations)
-        super()._drop_accounts()
-        for account in accounts:
-            if account in self._accounts:
-                self._note_account(account)
-            else:
-                self._unsaved |= {_key("account", account): None, _key("kept", account): None}
-        gone = [key for key in reservations if key not in self._reservations]
-        self._unsaved |= {_key("reservation", key): None for key in gone}
-
-    # --- runs ---------------------------------------------------------------------------------
+        super().put_definition(definition)
 
     @property
     def log_class(self) -> type[MemoryLog]:
         """Return the class of the logs of runs."""
         return BaseLog
-
-    def request_stop(self, run_id: str) -> bool:
-        with self._saving():
-            stopped = super().request_stop(run_id)
-            if stopped:
-                self.note_run(self._runs[run_id])
-            return stopped
-
-    def skip_undo(self, run_id: str, /) -> None:
-        with self._saving():
-            super().skip_undo(run_id)
-            if run_id in self._runs:
-                self.note_run(self._runs[run_id])
-
-    def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
-        with self._saving():
-            is_new = super().send(run_id, name, payload, id=id)
-            if is_new:
-                self.note_run(self._runs[run_id])
-            return is_new
-
-    def prune(
-        self,
-        *,
-        before: float | None = None,
-        keep: int | None = None,
-        status: Sequence[str] = (),
-        dry: bool = False,
-        most: int | None = None,
-    ) -> Pruned:
-        with self._saving():
-            records = dict(self._runs)
-            pruned = super().prune(before=before, keep=keep, status=status, dry=dry, most=most)
-            for run_id, record in records.items():
-                if run_id not in self._runs:
-                    deleted_keys = dict.fromkeys(self._keys_of(record))
-                    self._unsaved |= deleted_keys
-                    self._kept_contents -= deleted_keys.keys()
-            if pruned.runs or not dry:
-                for kind, id in self._versions:
-                    self._note_definition(kind, id)
-            return pruned
 
     def close(self) -> None:
         """Write what is left and release the runs held. Idempotent. Extend it to close what `save` writes to."""
@@ -211,52 +90,24 @@ class BaseStore(MemoryStore, ABC):
                 return
             for record in self._runs.values():
                 if record.log is not None:
-                    self.note_run(record)
+                    self._changed("run", record.new.id)
             self.flush()
             super().close()
 
     def _create(self, run: NewRun) -> Record:
         check_json([run.input, run.context, run.document], "run")
-        with self._saving():
-            record = super()._create(run)
-            self.note_run(record, with_start=True)
-            if run.undoes is not None:
-                self.note_run(self._runs[run.undoes])
-            for maker, path in ((self._runs[calls.run], path) for calls in run.undoes_calls for path in calls.paths):
-                self.note_entry(maker, maker.entries[path, UNDONE])
-            for entry in record.entries.values():  # those of a fork
-                self.note_entry(record, entry)
-            if run.definition_id is not None:
-                self._note_definition(run.kind, run.definition_id)
-            return record
+        return super()._create(run)
 
-    def _take_over(self, record: Record, *, again: bool) -> MemoryLog:
-        self.flush()
-        log = super()._take_over(record, again=again)
-        if log.finished is not None:
-            return log
-        self.note_run(record)
-        for entry in record.entries.values():
-            if entry.kind == "ending":
-                self.note_entry(record, entry)
-        try:
-            self.flush()
-        except StoreError:
-            record.log = None  # nobody gets the log, so nobody holds the run
-            raise
-        return log
+    def _delete(self, record: Record) -> None:
+        super()._delete(record)
+        id = record.new.id
+        keys = {_key("new", id), _key("run", id), _key("spent", id)}
+        keys |= {_key("entry", id, *key) for key in record.entries}
+        keys |= {_key("content", id, hash) for hash in record.contents}
+        self._unsaved |= dict.fromkeys(keys)
+        self._kept_contents -= keys
 
     # --- saving -------------------------------------------------------------------------------
-
-    @contextmanager
-    def _saving(self) -> Iterator[None]:
-        """Save the changes made inside."""
-
-        # Changes left by an earlier failure are saved first, to keep the order.
-        with self._lock:
-            self.flush()
-            yield
-            self.flush()
 
     def flush(self) -> None:
         """Save what is noted.
@@ -274,43 +125,57 @@ class BaseStore(MemoryStore, ABC):
                 raise StoreError(f"the store cannot be written: {error}") from error
             self._unsaved = {}
 
-    def note_run(self, record: Record, *, with_start: bool = False) -> None:
-        """Note the state of a run, to be saved.
+    def _changed(self, kind: str, *names: str) -> None:
+        """Note the value that a part of the store has now, to be saved; None if it was deleted."""
+        self._unsaved[_key(kind, *names)] = getattr(self, f"_{kind}_value")(*names)
+        if kind == "new":
+            self._changed("run", *names)
+        elif kind == "account":
+            kept: Json = {"runs": list(self.members(*names)), "until": self._kept_until.get(names[0], 0.0)}
+            self._unsaved[_key("kept", *names)] = kept if names[0] in self._accounts else None
+        elif kind in ("run", "entry") and (record := self._runs.get(names[0])) is not None:
+            if kind == "entry":
+                self._unsaved[_key("spent", names[0])] = record.elapsed()
+            self._note_contents(record)
 
-        Args:
-            record: The run.
-            with_start: Whether also to save the request that started it, which only `Log.pin` changes.
-        """
-        if with_start:
-            new = dataclasses.asdict(dataclasses.replace(record.new, copies=None, undoes_calls=()))
-            self._unsaved[_key("new", record.new.id)] = {**new, "number": self._number()}
+    def _new_value(self, id: str) -> Json:
+        new = dataclasses.asdict(dataclasses.replace(self._runs[id].new, copies=None, undoes_calls=()))
+        return {**new, "number": self._number()}
+
+    def _run_value(self, id: str) -> Json:
+        record = self._runs[id]
         row = {name: getattr(record, name) for name in _ROW}
-        row["spent"] = record.elapsed()
-        row["signals"] = [dataclasses.asdict(signal) for signal in record.signals]
-        self._unsaved[_key("run", record.new.id)] = row
-        self._note_contents(record)
+        return row | {"spent": record.elapsed(), "signals": [dataclasses.asdict(signal) for signal in record.signals]}
 
-    def note_entry(self, record: Record, entry: Entry) -> None:
-        """Note an entry of a run and the seconds spent so far, to be saved.
-
-        Args:
-            record: The run.
-            entry: The entry.
-        """
+    def _entry_value(self, id: str, path: str, kind: str) -> Json:
+        entry = self._runs[id].entries.get((path, kind))
+        if entry is None:
+            return None
         value = {name: getattr(entry, name) for name in ("node", "data", "digest", "started", "ended")}
-        key = _key("entry", record.new.id, entry.path, entry.kind)
-        self._unsaved[key] = {**value, "number": self._number()}
-        self._unsaved[_key("spent", record.new.id)] = record.elapsed()
-        self._note_contents(record)
+        return {**value, "number": self._number()}
 
-    def forget_entry(self, record: Record, key: Key) -> None:
-        """Note that an entry of a run is to be deleted.
+    def _definition_value(self, kind: str, id: str) -> Json:
+        current, versions = self._definitions.get((kind, id)), self._versions.get((kind, id), {})
+        count = self._counts.get((kind, id), 0)
+        if not (current is not None or versions or count):
+            return None
+        return {
+            "current": dataclasses.asdict(current) if current is not None else None,
+            "versions": [dataclasses.asdict(version) for version in versions.values()],
+            "count": count,
+        }
 
-        Args:
-            record: The run.
-            key: Path and kind of the entry.
-        """
-        self._unsaved[_key("entry", record.new.id, *key)] = None
+    def _uses_value(self, tool: str) -> Json:
+        return [dataclasses.asdict(use) for use in self._tools.get(tool, {}).values()] or None
+
+    def _turn_value(self, name: str) -> Json:
+        return self._turns[name]
+
+    def _account_value(self, account: str) -> Json:
+        return dict(self._accounts[account]) if account in self._accounts else None
+
+    def _reservation_value(self, key: str) -> Json:
+        return list(self._reservations[key]) if key in self._reservations else None
 
     def _note_contents(self, record: Record) -> None:
         for hash, data in record.contents.items():
@@ -318,27 +183,6 @@ class BaseStore(MemoryStore, ABC):
             if key not in self._kept_contents:
                 self._kept_contents.add(key)
                 self._unsaved[key] = base64.b64encode(data).decode()
-
-    def _note_definition(self, kind: str, id: str) -> None:
-        current, versions = self._definitions.get((kind, id)), self._versions.get((kind, id), {})
-        count = self._counts.get((kind, id), 0)
-        exists = current is not None or versions or count
-        value: Json = {
-            "current": dataclasses.asdict(current) if current is not None else None,
-            "versions": [dataclasses.asdict(version) for version in versions.values()],
-            "count": count,
-        }
-        self._unsaved[_key("definition", kind, id)] = value if exists else None
-
-    def _note_uses(self, tool: str) -> None:
-        uses: Json = [dataclasses.asdict(use) for use in self._tools.get(tool, {}).values()]
-        self._unsaved[_key("uses", tool)] = uses or None
-
-    def _keys_of(self, record: Record) -> Iterator[str]:
-        id = record.new.id
-        yield from (_key("new", id), _key("run", id), _key("spent", id))
-        yield from (_key("entry", id, *key) for key in record.entries)
-        yield from (_key("content", id, hash) for hash in record.contents)
 
     def _number(self) -> int:
         self._numbers += 1
@@ -387,6 +231,33 @@ class BaseStore(MemoryStore, ABC):
         self._kept_until = {account: value["until"] for (account,), value in parts.get("kept", [])}
 
 
+class _Saving:
+    """The lock of a store, which saves the changes that were made under it when it is released."""
+
+    # Changes left by an earlier failure are saved first, to keep the order.
+
+    def __init__(self, store: BaseStore) -> None:
+        self._store, self._depth = store, 0
+
+    def __enter__(self) -> None:
+        self._store._lock.acquire()
+        try:
+            if not self._depth:
+                self._store.flush()
+        except BaseException:
+            self._store._lock.release()
+            raise
+        self._depth += 1
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._depth -= 1
+        try:
+            if kind is None and not self._depth:
+                self._store.flush()
+        finally:
+            self._store._lock.release()
+
+
 class BaseLog(MemoryLog):
     """The log of a run in a BaseStore: what MemoryLog does, saved before it is acknowledged."""
 
@@ -397,62 +268,14 @@ class BaseLog(MemoryLog):
         dump(entry.data, f"{entry.path} ({entry.kind})")
         try:
             orjson.dumps((entry.path, entry.kind, entry.node, entry.digest))
+            with self._store._lock:
+                committed = super().append(entry)
+                self._store.flush()
         except orjson.JSONEncodeError as error:
             return self._failed(StoreError(f"an entry of run {self.run.id} cannot be recorded: {error}"))
-        with self._store._lock:
-            previous = self._record.entries.get((entry.path, entry.kind))
-            committed = super().append(entry)
-            if committed.exception() is not None:
-                return committed
-            current = self._record.entries.get((entry.path, entry.kind))
-            if current is not previous:
-                self._store.note_entry(self._record, entry)
-            try:
-                self._store.flush()
-            except StoreError as error:
-                return self._failed(error)
-            return committed
-
-    async def forget(self, keys: Iterable[Key]) -> None:
-        with self._store._saving():
-            removed = list(keys)
-            await super().forget(removed)
-            for key in removed:
-                self._store.forget_entry(self._record, key)
-
-    async def take(self, waits: Sequence[OpenWait]) -> list[Entry]:
-        with self._store._saving():
-            entries = await super().take(waits)
-            for entry in entries:
-                self._store.note_entry(self._record, entry)
-            if entries:
-                self._store.note_run(self._record)
-            return entries
-
-    async def park(self, due: float | None, names: Collection[str] = ()) -> bool:
-        with self._store._saving():
-            parked = await super().park(due, names)
-            if parked:
-                self._store.note_run(self._record)
-            return parked
-
-    async def pin(self, document: Json, fingerprint: str) -> None:
-        with self._store._saving():
-            await super().pin(document, fingerprint)
-            self._store.note_run(self._record, with_start=True)
-
-    async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
-        with self._store._saving():
-            recorded_status = await super().finish(status, result, error, results=results, errors=errors)
-            self._store.note_run(self._record)
-            return recorded_status
-
-    async def release(self) -> None:
-        if self._record.log is not self:
-            return
-        with self._store._saving():
-            await super().release()
-            self._store.note_run(self._record)
+        except StoreError as error:
+            return self._failed(error)
+        return committed
 
 
 def _key(*parts: str) -> str:

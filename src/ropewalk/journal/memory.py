@@ -14,7 +14,6 @@ import contextlib
 import dataclasses
 import os
 import socket
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ import orjson
 from ..content import contents, hashes_of
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, RunUndone, StoreError
 from ..values import Json, check_json
+from .changes import Changes
 from .memory_ledger import MemoryLedger
 from .memory_undo import begin_undo, require_not_undone
 from .news import NewsCallback
@@ -48,17 +48,16 @@ from .protocol import (
     statuses,
 )
 from .tool_usage import MemoryUses
-from .undo import UNSUCCESSFUL
+from .undo import UNDONE, UNSUCCESSFUL
 
 
-class MemoryDefinitions:
+class MemoryDefinitions(Changes):
     """The part of a MemoryStore that knows of no runs."""
 
     schema = None
 
     def __init__(self) -> None:
         super().__init__()
-        self._lock = threading.RLock()
         self._definitions: dict[tuple[str, str], Definition] = {}
         self._versions: dict[tuple[str, str], dict[str, Definition]] = {}
         self._counts: dict[tuple[str, str], int] = {}
@@ -66,7 +65,7 @@ class MemoryDefinitions:
 
     def put_definition(self, definition: Definition) -> None:
         key = (definition.kind, definition.id)
-        with self._lock:
+        with self._changing:
             old = self._definitions.get(key)
             now = definition.created or time.time()
             versions = self._versions.setdefault(key, {})
@@ -78,6 +77,7 @@ class MemoryDefinitions:
             self._definitions[key] = dataclasses.replace(new, created=old.created if old else now)
             if old is None:
                 self._counts.pop(key, None)
+            self._changed("definition", *key)
 
     def get_definition(self, kind: str, id: str) -> Definition | None:
         definition = self._definitions.get((kind, id))
@@ -88,16 +88,19 @@ class MemoryDefinitions:
             return [self._with_run_count(d) for key, d in sorted(self._definitions.items()) if kind in (None, key[0])]
 
     def delete_definition(self, kind: str, id: str) -> bool:
-        with self._lock:
+        with self._changing:
             self._versions.pop((kind, id), None)
-            return self._definitions.pop((kind, id), None) is not None
+            existing = self._definitions.pop((kind, id), None)
+            self._changed("definition", kind, id)
+            return existing is not None
 
     def take_turn(self, name: str, every: float, now: float) -> bool:
-        with self._lock:
+        with self._changing:
             last = self._turns.get(name)
             if last is not None and last <= now < last + every:
                 return False
             self._turns[name] = now
+            self._changed("turn", name)
             return True
 
     def _drop_unused(self, started: set[tuple[str, str | None, str]]) -> None:
@@ -108,6 +111,7 @@ class MemoryDefinitions:
             for fingerprint, d in list(versions.items()):
                 if d.version <= newest - KEPT_VERSIONS and (*key, fingerprint) not in used:
                     del versions[fingerprint]
+            self._changed("definition", *key)
 
     def _with_run_count(self, definition: Definition) -> Definition:
         count = self._counts.get((definition.kind, definition.id), 0)
@@ -285,7 +289,6 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
 
     def __init__(self, durable: bool = False, *, keep: int = 1000) -> None:
         super().__init__()
-        MemoryLedger.__init__(self)
         self.durable = durable
         self._keep = keep
         self._runs: dict[str, Record] = {}
@@ -370,12 +373,13 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
         }
 
     def request_stop(self, run_id: str) -> bool:
-        with self._lock:
+        with self._changing:
             record = self._runs.get(run_id)
             if record is None or record.status in ENDS:
                 return False
             record.stop_requested = True
             self._end(record, "stopped")
+            self._changed("run", run_id)
             if record.log is not None:
                 record.log.stop_soon()
             return True
@@ -397,16 +401,17 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
             return [r.new.id for r in due if r.status in UNSUCCESSFUL and r.new.parent is None][:limit]
 
     def skip_undo(self, run_id: str, /) -> None:
-        with self._lock:
+        with self._changing:
             record = self._runs.get(run_id)
             if record is not None and record.undo is None and record.ended_at is not None:
                 record.undo = ""
+                self._changed("run", run_id)
 
     def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
         from .sql.signals import check_same_signal, new_signal, wakes_run  # only where something is sent
 
         signal = new_signal(name, payload, id)
-        with self._lock:
+        with self._changing:
             record = self._runs.get(run_id)
             if record is None:
                 raise NotFound("run", run_id)
@@ -420,6 +425,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
             waits = [entry for entry in record.history() if entry.kind == "wait"] if record.status == "waiting" else []
             if record.status == "waiting" and wakes_run(name, waits):
                 record.status, record.due = "running", None
+            self._changed("run", run_id)
             if record.log is not None:
                 record.log.signal_soon()
             return True
@@ -441,7 +447,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
         dry: bool = False,
         most: int | None = None,
     ) -> Pruned:
-        with self._lock:
+        with self._changing:
             runs = self._runs
             candidates = [r for r in runs.values() if r.ended_at is not None and (r.new.parent or "") not in runs]
             candidates = [r for r in candidates if not status or r.status in status]
@@ -458,20 +464,24 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
             size = sum(record.size() for record in doomed_with_parts)
             if not dry:
                 for record in doomed_with_parts:
-                    del runs[record.new.id]
+                    self._delete(record)
                 self._drop_accounts()
                 self._drop_unused({(r.new.kind, r.new.definition_id, r.new.fingerprint) for r in runs.values()})
             return Pruned(runs=len(doomed), bytes=size)
+
+    def _delete(self, record: Record) -> None:
+        del self._runs[record.new.id]
 
     async def open(self, run: NewRun) -> MemoryLog:
         check_json(run.id, "run id")
         with self._lock:
             self._check_open()
             record = self._runs.get(run.id)
-            if record is None:
+            if record is not None:
+                return self._take_over(record, again=False)
+            with self._changing:
                 record = self._create(run)
-                return self._hold(record, dict(record.entries))
-            return self._take_over(record, again=False)
+            return self._hold(record, dict(record.entries))
 
     async def reopen(self, run_id: str, *, again: bool = False) -> MemoryLog:
         with self._lock:
@@ -495,14 +505,22 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
         if run.definition_id is not None:
             key = (run.kind, run.definition_id)
             self._counts[key] = self._counts.get(key, 0) + 1
+            self._changed("definition", *key)
         if run.undoes is not None:
             begin_undo(self._runs, run, self.durable)
+            self._changed("run", run.undoes)
+            for calls in run.undoes_calls:
+                for path in calls.paths:
+                    self._changed("entry", calls.run, path, UNDONE)
         record = self._runs[run.id] = Record(run)
         source = self._runs.get(run.forked_from or "")
         if source is not None and run.copies:
             recorded = {(e.path, e.kind): e for e in source.history()}
             copies = [(to, recorded[of]) for of, to in run.copies.items() if of in recorded]
             record.entries = {to: dataclasses.replace(e, path=to[0], kind=to[1]) for to, e in copies}
+        self._changed("new", run.id)
+        for key in record.entries:
+            self._changed("entry", run.id, *key)
         return record
 
     def _take_over(self, record: Record, *, again: bool) -> MemoryLog:
@@ -513,12 +531,15 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
             raise RunUndone(record.new.id, record.undo)
         if record.has_owner and record.status == "running":
             raise RunBusy(record.new.id, OWNER)
-        if record.status in ENDS:
-            require_not_undone(record)
-            record.begin_again(past)
-        record.status, record.due = "running", None
-        record.spent = record.elapsed()
-        record.epoch += 1
+        with self._changing:
+            if record.status in ENDS:
+                require_not_undone(record)
+                record.begin_again(past)
+                self._changed("entry", record.new.id, f"#{record.epoch}", "ending")
+            record.status, record.due = "running", None
+            record.spent = record.elapsed()
+            record.epoch += 1
+            self._changed("run", record.new.id)
         return self._hold(record, past)
 
     def _hold(self, record: Record, past: dict[Key, Entry]) -> MemoryLog:
@@ -593,20 +614,22 @@ class MemoryLog:
                 return self._failed(JournalConflict(self.run.id, entry.path, f"another {entry.kind} is recorded here"))
             record.entries[key] = entry
             record.keep_contents(entry.data)
+            self._store._changed("entry", record.new.id, *key)
         return self._committed_future
 
     async def forget(self, keys: Iterable[Key]) -> None:
-        with self._store._lock:
+        with self._store._changing:
             if self._record.log is not self:
                 raise self._not_owned_error()
             for key in keys:
                 self._record.entries.pop(key, None)
                 self.past.pop(key, None)
+                self._store._changed("entry", self._record.new.id, *key)
 
     async def take(self, waits: Sequence[OpenWait]) -> list[Entry]:
         from .sql.signals import signal_entry  # only where something waits
 
-        with self._store._lock:
+        with self._store._changing:
             record = self._record
             if record.log is not self:
                 raise self._not_owned_error()
@@ -621,10 +644,14 @@ class MemoryLog:
             entries = [signal_entry(wait, signal) for wait, signal in matches]
             if self._store.durable:
                 record.entries |= {(entry.path, entry.kind): entry for entry in entries}
+            for entry in entries:
+                self._store._changed("entry", record.new.id, entry.path, entry.kind)
+            if entries:
+                self._store._changed("run", record.new.id)
             return entries
 
     async def park(self, due: float | None, names: Collection[str] = ()) -> bool:
-        with self._store._lock:
+        with self._store._changing:
             record = self._record
             if record.log is not self:
                 raise self._not_owned_error()
@@ -632,19 +659,21 @@ class MemoryLog:
             if has_signal or record.status != "running":
                 return False
             record.status, record.due, record.log = "waiting", due, None
+            self._store._changed("run", record.new.id)
             return True
 
     async def pin(self, document: Json, fingerprint: str) -> None:
-        with self._store._lock:
+        with self._store._changing:
             if self._record.log is not self:
                 raise self._not_owned_error()
             self._record.new = dataclasses.replace(self._record.new, document=document, fingerprint=fingerprint)
+            self._store._changed("new", self._record.new.id)
             self.__dict__.pop("run", None)
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
         if status not in ENDS:
             raise ValueError(f"{status!r} is not the status of an ended run; use one of {', '.join(ENDS)}")
-        with self._store._lock:
+        with self._store._changing:
             record = self._record
             if record.log is not self:
                 raise self._not_owned_error()
@@ -653,12 +682,15 @@ class MemoryLog:
             if record.status == "running":
                 self._store._end(record, status)
             record.log = None
+            self._store._changed("run", record.new.id)
             return record.status
 
     async def release(self) -> None:
-        with self._store._lock:
-            if self._record.log is self:
-                self._record.spent, self._record.log = self._record.elapsed(), None
+        if self._record.log is not self:
+            return
+        with self._store._changing:
+            self._record.spent, self._record.log = self._record.elapsed(), None
+            self._store._changed("run", self._record.new.id)
 
     def touch(self, current_node: str, spent: float) -> None:
         self._record.current_node, self._record.spent = current_node, spent

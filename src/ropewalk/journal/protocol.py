@@ -201,6 +201,9 @@ class Log(Protocol):
 
     # A log belongs to the event loop that opened it: call its methods only there. Every write checks, in the same
     # transaction, that this log still owns the run. A log whose run was taken over writes nothing more.
+    #
+    # The engine calls two more methods of a log that has them, as `SqlLog` does: `finish_after`, to commit the last
+    # step together with the ending, and `write_early`, when nothing else of the run can be written with an entry.
 
     @property
     def run(self) -> RunRow:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import socket
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from functools import lru_cache
 from typing import Final, Protocol
 
 from ..fast_dataclass import dataclass
+from .changes import Changes
 
 KEPT_USES: Final = 16
 """Requests that are remembered of one tool: those that differ most, then the newest, a fair share of each source."""
@@ -82,12 +82,12 @@ Rows = dict[tuple[str, str], ToolUse]
 """The uses of one tool, by request and source."""
 
 
-class MemoryUses:
+class MemoryUses(Changes):
     """The usage of tools in a store in memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._tools: dict[str, Rows] = {}
-        self._using = threading.Lock()
 
     def put_uses(self, uses: Sequence[ToolUse]) -> None:
         """Add uses, and fold the rows that exceed the limits.
@@ -95,13 +95,15 @@ class MemoryUses:
         Args:
             uses: The uses to add.
         """
-        with self._using:
+        with self._changing:
             for use in uses:
                 rows = self._tools.setdefault(use.tool, {})
                 add(rows, use)
                 for old, sum_row in surplus_rows(rows.values()):
                     del rows[old.request, old.source]
                     add(rows, sum_row)
+            for tool in {use.tool for use in uses}:
+                self._changed("uses", tool)
 
     def list_uses(self, tool: str | None = None) -> list[ToolUse]:
         """List the uses.
@@ -112,7 +114,7 @@ class MemoryUses:
         Returns:
             The rows as `in_order` sorts them.
         """
-        with self._using:
+        with self._lock:
             tools = self._tools if tool is None else [tool]
             return in_order(use for name in tools for use in self._tools.get(name, {}).values())
 
@@ -126,9 +128,10 @@ class MemoryUses:
             Number of deleted rows.
         """
         count = len(self.list_uses(tool))
-        with self._using:
+        with self._changing:
             for name in list(self._tools) if tool is None else [tool]:
                 self._tools.pop(name, None)
+                self._changed("uses", name)
         return count
 
 

@@ -53,7 +53,7 @@ class Source:
     """Tools under some prefixes; one that overrides nothing has none."""
 
     names: Collection[str] = ()
-    """The prefixes of the ids of its tools, whether they are connected or not."""
+    """The prefixes of the ids of its tools, whether they are connected or not; "" is that of an id without a colon."""
 
     def is_listed(self, name: str) -> bool:
         """Return True if its tools with this prefix are known and current."""
@@ -81,6 +81,6 @@ def prefix_of(tool_id: str) -> str:
 
 async def connect_sources(sources: Iterable[Source], tool_ids: Iterable[str]) -> None:
     """Let the sources with the prefixes of tools make these tools known, all at once."""
-    wanted = {id for id in tool_ids if isinstance(id, str) and ":" in id}
-    parts = [(source, {id for id in wanted if prefix_of(id) in source.names}) for source in sources]
+    wanted = {id: prefix_of(id) if ":" in id else "" for id in tool_ids if isinstance(id, str)}
+    parts = [(source, {id for id in wanted if wanted[id] in source.names}) for source in sources]
     await asyncio.gather(*(source.connect(part) for source, part in parts if part))

@@ -282,6 +282,7 @@ _FAILURES_BEFORE_WARNING = 3  # failures in a row of the reaper, with a good hea
 class Heartbeat:
     """Keep the lease of one worker."""
 
+    # `on_away`: Called when the database can no longer be reached, in the thread that reads the heartbeats.
     # `on_reaped`: Called in the reaper's thread with the ids of dead workers.
     # `after_look`: Called in the reaper's thread after each look.
 
@@ -292,6 +293,7 @@ class Heartbeat:
         description: dict[str, object],
         *,
         longest_block: float,
+        on_away: Callable[[], None],
         on_lost: Callable[[bool], None],
         on_reaped: Callable[[list[str]], None],
         after_look: Callable[[], None],
@@ -299,7 +301,7 @@ class Heartbeat:
         self.until = 0.0
         self._registry, self._id, self._description = registry, id, orjson.dumps(description).decode()
         self._longest_block = longest_block
-        self._on_lost, self._on_reaped, self._after_look = on_lost, on_reaped, after_look
+        self._on_away, self._on_lost, self._on_reaped, self._after_look = on_away, on_lost, on_reaped, after_look
         self._loop = asyncio.get_running_loop()
         self._blocked = BlockDetector(registry.lease / 2)
         self._sure_again = asyncio.Event()
@@ -403,6 +405,7 @@ class Heartbeat:
     def _handle_failure(self, why: str) -> None:
         if self._away_since is None:
             self._away_since = clock()
+            self._on_away()
             log.warning("the database cannot be reached; this worker keeps trying, and its runs wait: %s", why)
         else:
             log.debug("could not send the heartbeat: %s", why)

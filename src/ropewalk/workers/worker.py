@@ -154,7 +154,7 @@ class Worker:
         self._undoing: set[str] = set()  # runs that this worker has begun to undo by their policy
         self._stop = asyncio.Event()
         self._lost_tasks: set[asyncio.Task[str]] = set()
-        self._open_runs: frozenset[int] = frozenset()  # as of the last time that the database was there
+        self._open_runs: frozenset[int] = frozenset()  # when the database went away
         self._began = time.time()
         self._is_releasing = False  # True: cancelled runs are released for other workers, not given up
         self._quarantine = Quarantine()
@@ -177,6 +177,7 @@ class Worker:
             self.id,
             description,
             longest_block=self.limits.longest_block,
+            on_away=self._note_open_runs,
             on_lost=self._on_lost,
             on_reaped=self._on_reaped,
             after_look=self._find_lost_runs,
@@ -383,7 +384,6 @@ class Worker:
 
     def _find_lost_runs(self) -> None:
         """Bring every unfinished run to a process that executes it, or dispatch it."""
-        self._open_runs = frozenset(self.store.open_runs())
         for owner in self.registry.release_orphaned_runs(self._orphans):
             log.warning("%s is gone; other workers take over its runs", owner)
         self._lost_run_repair.repair()
@@ -410,6 +410,10 @@ class Worker:
         return "undone"
 
     # --- the end --------------------------------------------------------------------------
+
+    def _note_open_runs(self) -> None:
+        """Remember the runs of this worker when the database goes away; refused writes close them later."""
+        self._open_runs = frozenset(self.store.open_runs())
 
     def _on_lost(self, away: bool) -> None:
         """Cancel all tasks, because other workers have taken over the runs of this one."""

@@ -91,8 +91,8 @@ class DurableCall:
     # other arguments is a JournalConflict.
 
     __slots__ = (
-        "_defers_commit", "_evaluates_long", "_failed", "_get_args", "_lease", "_node_timeout", "_send", "_settle",
-        "_start", "_take", "_timeout", "node_slot", "tool",
+        "_defers_commit", "_ends_run", "_evaluates_long", "_failed", "_failure_ends_run", "_get_args", "_lease",
+        "_node_timeout", "_runs_alone", "_send", "_settle", "_start", "_take", "_timeout", "node_slot", "tool",
     )  # fmt: skip
 
     _send: Send | None
@@ -105,10 +105,12 @@ class DurableCall:
 
     def __init__(
         self, tool: str, target: Send | HandlerCall, get_args: Getter, node_slot: NodeSlot, *,
-        lease: Lease | None = None, defers_commit: bool = False,
+        lease: Lease | None = None, defers_commit: bool = False, ends_run: bool = False, failure_ends_run: bool = False,
+        runs_alone: bool = False,
     ) -> None:  # fmt: skip
         self.tool, self.node_slot, self._get_args = tool, node_slot, get_args
         self._lease, self._defers_commit = lease, defers_commit
+        self._ends_run, self._failure_ends_run, self._runs_alone = ends_run, failure_ends_run, runs_alone
         self._node_timeout = node_slot.node.policy.timeout
         self._evaluates_long = node_slot.evaluates_long
         if isinstance(target, HandlerCall):
@@ -153,7 +155,9 @@ class DurableCall:
                 value = self._take(raw)
                 value = self._settle(raw) if value is NOT_JSON else value
         except ToolError as exc:
-            await _record_failure(run, node_slot, path, exc, args_digest, started)
+            committed = _append_failure(run, node_slot, path, exc, args_digest, started)
+            if not (self._failure_ends_run and run.ends_with(committed)):
+                await committed
             raise
         if self._node_timeout is not None and clock() - began >= self._node_timeout:
             raise TimedOut  # a result after the node's own timeout does not count
@@ -168,6 +172,10 @@ class DurableCall:
             frame[PARENT][node_slot.host_slot].ended(frame, entry)
         if self._defers_commit and not committed.done():
             return PendingCommit(value, committed)
+        if self._ends_run and run.ends_with(committed):
+            return value
+        if self._runs_alone and (write_early := getattr(log, "write_early", None)) is not None:
+            write_early()
         await committed
         return value
 
@@ -220,16 +228,18 @@ async def _recorded(run: Any, frame: Frame, node_slot: NodeSlot, path: str, args
     return recorded
 
 
-async def _record_failure(
+def _append_failure(
     run: Any, node_slot: NodeSlot, path: str, exc: ToolError, args_digest: str, started: float
-) -> None:
+) -> asyncio.Future[None]:
     """Journal a failed call; a rejected result that the store refuses is replaced by a short text."""
     data = _call_failure_data(run, exc)
+    committed: asyncio.Future[None]
     try:
-        await run.log.append(Entry(path, "call_failed", node_slot.id, data, args_digest, started, run.now()))
+        committed = run.log.append(Entry(path, "call_failed", node_slot.id, data, args_digest, started, run.now()))
     except InvalidValue:
         data["result"] = {"text": shortened(data.get("result"))}
-        await run.log.append(Entry(path, "call_failed", node_slot.id, data, args_digest, started, run.now()))
+        committed = run.log.append(Entry(path, "call_failed", node_slot.id, data, args_digest, started, run.now()))
+    return committed
 
 
 async def _too_large(run: Any, node_slot: NodeSlot, entry: Entry, cause: InvalidValue) -> OutputValidationFailed:
@@ -237,7 +247,7 @@ async def _too_large(run: Any, node_slot: NodeSlot, entry: Entry, cause: Invalid
     error = OutputValidationFailed(node_slot.tool or "", "validate_output", cause)
     error.result = RawResult(False, text=shortened(entry.data))
     error.retryable, error.ran = node_slot.repeatable, not node_slot.repeatable
-    await _record_failure(run, node_slot, entry.path, error, entry.digest, entry.started)
+    await _append_failure(run, node_slot, entry.path, error, entry.digest, entry.started)
     return error
 
 

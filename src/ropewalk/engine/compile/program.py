@@ -142,6 +142,7 @@ class Builder:
         self.version = caller.version
         self.plans: dict[Region, StatePlan] = {}
         self.main: Region | None = None
+        self.last_call: NodeSlot | None = None  # in the outermost region
         self._bound: dict[str, Any] = {}
         roots = flow.body.roots
         self.secrets, self.uses_prev = knows_secrets or "secret" in roots, "prev" in roots
@@ -203,6 +204,10 @@ class Builder:
         if sequence is not None:
             node_slots = [node_slots[i] for i in sequence]
         region.sequential = body.ordered or sequence is not None
+        if region.owner is None:
+            # Only computations follow it.
+            calls = (slot for slot in reversed(node_slots) if type(slot.node.op) not in (Compute, Validate))
+            self.last_call = next(calls, None)
         plan = None
         if region.writes and not region.sequential:
             from .folds import StatePlan  # imported only by unordered regions that write

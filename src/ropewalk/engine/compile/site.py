@@ -16,7 +16,7 @@ from ...expr.ast import Expr, Lit, Obj, Path, Ref, brief
 from ...expr.compile import compile_condition, compile_expr, needs_budget
 from ...expr.scope import SecretsOf
 from ...ir import Getter, Graph, Step, Yield, whole
-from ...ops import Call, Program, Wait, in_milliseconds
+from ...ops import Call, Loop, Program, Wait, in_milliseconds
 from ...redaction import Redaction
 from ...tools.version import tool_version
 from ...values import Json
@@ -433,9 +433,12 @@ class CompileContext:
                 target = self._sender(bound)
             # An unordered region waits for the commits of its nodes together.
             defers_commit = not node_slot.region.sequential and self.builder.runs_in_loop(node_slot)
+            at_root = node_slot.region.owner is None and node_slot.region.sequential and node_slot.unwrapped
             call = durable.DurableCall(
-                tool, target, get, node_slot, lease=self.builder.lease, defers_commit=defers_commit
-            )
+                tool, target, get, node_slot, lease=self.builder.lease, defers_commit=defers_commit,
+                ends_run=at_root and node_slot is self.builder.last_call, failure_ends_run=at_root,
+                runs_alone=_runs_alone(node_slot.region),
+            )  # fmt: skip
             return Step(whole, call.run)
         if more is not None:
             get = _merge_objects(get, more)
@@ -456,6 +459,14 @@ class CompileContext:
             return calls.start_from(called, [(key, self.expr(value)) for key, value in args.fields])
         start, get = calls.start_with(called), self._object_of(args)
         return lambda frame: start(get(frame))
+
+
+def _runs_alone(region: Region) -> bool:
+    """Return True if nothing else of the run executes while a node of the region does."""
+    owner = region.owner
+    if not region.sequential or owner is None:
+        return region.sequential
+    return isinstance(owner.node.op, Loop) and _runs_alone(owner.region)
 
 
 def _needs_undo(bound: Any) -> bool:

@@ -142,14 +142,15 @@ class Timestamps:
 timestamps: Final = Timestamps()
 
 
-def create_run(connection: Connection, run: NewRun, large: PackedValues, beat_at: float, lease: float) -> Claim | None:
+def create_run(
+    connection: Connection, run: NewRun, large: PackedValues, beat_at: float, lease: float, started_at: float
+) -> Claim | None:
     """Create a run and own it; return None if its id is taken."""
 
     # `connection`: A transaction.
     if run.undoes is not None:
         begin_undo(connection, run, lease)
-    started = run.started_at or time.time()
-    values: tuple[Any, ...] = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started)
+    values: tuple[Any, ...] = (run.id, run.kind, run.definition_id, run.name, run.fingerprint, started_at)
     values += (run.parent, run.forked_from, run.undo_policy)
     packed = (large.input, large.context, large.document)
     references = [value.ref if isinstance(value, Blob) else value for value in packed]
@@ -269,6 +270,7 @@ class SqlLog:
         self.failure: StoreError | None = None  # Set by the writer: nothing is written past it.
         self._unwritten: list[Row] = []
         self._recorded = RecordedValues()
+        self._last_commit: asyncio.Future[None] | None = None
         self._closed_because = "" if finished is None else "the run has ended"
         self._owned_elsewhere = self._stop_seen = self._dropped = False
         self._on_stop: Callable[[], None] | None = None
@@ -329,6 +331,15 @@ class SqlLog:
         batch.add((future, self, row + self.fence if self.fence else row))
         return future
 
+    def write_early(self) -> None:
+        """Write what was appended now, if nothing else of this event loop would be written with it."""
+        if self.run.parent is None:  # the parts of a run may run at once
+            self._batch.write_early()
+
+    def finish_after(self, committed: asyncio.Future[None]) -> None:
+        """Have `finish` commit an entry together with the ending, because nobody else awaits it."""
+        self._last_commit = committed
+
     async def forget(self, keys: Iterable[Key]) -> None:
         removed = list(keys)
         rows = [(self.seq, *key) for key in removed]
@@ -384,11 +395,14 @@ class SqlLog:
             raise ValueError(f"{status!r} is not the status of an ended run; use one of {', '.join(ENDS)}")
         packed, failure = await self._packed_result(result), await packed_value(error, "error")
         ended_at = time.time()
-
+        last = await self._take_last_entries()
         self._writer.check_location()  # A run ends as completed only where somebody will find it.
 
         def work(connection: Connection) -> str:
             self._write_lease(connection)
+            for refusal in self._writer.insert(last) or ():
+                if refusal is not None:
+                    raise refusal
             values = (packed.keep(connection, self.seq), keep(connection, failure, self.seq))
             rows = fetch(connection, _FINISH, (status, ended_at, *values, results, errors, self.seq))
             return str(rows[0][0])
@@ -397,6 +411,9 @@ class SqlLog:
             recorded = str(await self._run_in_transaction(work))
         except asyncio.CancelledError:
             self._dropped = True  # the transaction ends the run all the same, or the watcher releases it
+            raise
+        except StoreError:
+            self._unwritten += last
             raise
         self._close("the run has ended")
         self._writer.announce_soon(News("end", self.seq, self.run.id))
@@ -463,6 +480,16 @@ class SqlLog:
 
     # --- inside ---------------------------------------------------------------------------
 
+    async def _take_last_entries(self) -> list[Row]:
+        """Return the entries to commit together with the ending; [] if they are committed already."""
+        committed, self._last_commit = self._last_commit, None
+        if committed is None:
+            return []
+        rows = self._batch.take_back(self, committed)
+        if rows is None:
+            await committed
+        return rows or []
+
     async def _packed_result(self, result: Json) -> PackedResult:
         """Return the result with references to the values that the run has recorded."""
         if self._recorded.total <= INLINE and not self.past:
@@ -483,8 +510,10 @@ class SqlLog:
             raise self._closed_error()
         if self._unwritten:
             self._send_again()
+        committed = self._batch.submit(work, self)
+        self.write_early()
         try:
-            return await self._batch.submit(work, self)
+            return await committed
         except Fenced:
             self._owned_elsewhere = True
             self._writer.watch.remove(self)

@@ -359,8 +359,7 @@ class SqlStore(SqlToolUsage):
 
     async def open(self, run: NewRun) -> SqlLog:
         check_json(run.id, "run id")
-        if not run.started_at:
-            run = dataclasses.replace(run, started_at=time.time())
+        started_at = run.started_at or time.time()
         large = PackedValues(
             input=await packed_value(run.input, "input"),
             context=await packed_value(run.context, "context"),
@@ -369,9 +368,11 @@ class SqlStore(SqlToolUsage):
         return await self._claim_and_open(
             run.id,
             lambda c, doubt, now: (
-                create_run(c, run, large, now, self.patience) or claim_run(c, run.id, self.patience, False, doubt, now)
+                create_run(c, run, large, now, self.patience, started_at)
+                or claim_run(c, run.id, self.patience, False, doubt, now)
             ),
             run,
+            started_at,
         )
 
     async def reopen(self, run_id: str, *, again: bool = False) -> SqlLog:
@@ -413,7 +414,9 @@ class SqlStore(SqlToolUsage):
 
     # --- inside ---------------------------------------------------------------------------
 
-    async def _claim_and_open(self, id: str, claim: ClaimFunction, new: NewRun | None = None) -> SqlLog:
+    async def _claim_and_open(
+        self, id: str, claim: ClaimFunction, new: NewRun | None = None, started_at: float = 0.0
+    ) -> SqlLog:
         """Claim a run and open its log."""
 
         # Release the claim if the caller is cancelled or the journal is unreadable: this process would own a run that
@@ -424,14 +427,15 @@ class SqlStore(SqlToolUsage):
         while True:
             # The lease counts from before the claim was sent, not from when its answer came.
             sent_at = boottime()
-            result = await self._send_claim(_ClaimRequest(claim, silent_owner, timestamps.next(), writer.watch))
+            request = _ClaimRequest(claim, silent_owner, timestamps.next(), writer.watch)
+            result = await self._send_claim(request, may_be_early=new is not None and new.parent is None)
             if isinstance(result, Claim):
                 break
             silent_owner = await self._wait_for_silence(id, result)
         seq = result.seq
         if result.is_new and new is not None and not new.copies:
             # Nothing of a new run needs to be read back.
-            log = SqlLog(self, writer, seq, _fresh_row(new), {})
+            log = SqlLog(self, writer, seq, _fresh_row(new, started_at), {})
         else:
             try:
                 row, past = await asyncio.to_thread(self._load, seq, result.has_ended)
@@ -449,8 +453,11 @@ class SqlStore(SqlToolUsage):
             writer.watch.add(log)
         return log
 
-    async def _send_claim(self, request: _ClaimRequest) -> Claim | UncertainOwner:
-        future: asyncio.Future[Claim | UncertainOwner] = self._writer.batch_of_loop().submit(request)
+    async def _send_claim(self, request: _ClaimRequest, *, may_be_early: bool) -> Claim | UncertainOwner:
+        batch = self._writer.batch_of_loop()
+        future: asyncio.Future[Claim | UncertainOwner] = batch.submit(request)
+        if may_be_early:
+            batch.write_early()
         try:
             return await future
         except BaseException:
@@ -574,7 +581,7 @@ def _search(connection: Connection, text: str, where: str, values: Sequence[str 
     return matches[:limit]
 
 
-def _fresh_row(run: NewRun) -> RunRow:
+def _fresh_row(run: NewRun, started_at: float) -> RunRow:
     return RunRow(
         id=run.id,
         kind=run.kind,
@@ -584,7 +591,7 @@ def _fresh_row(run: NewRun) -> RunRow:
         context=run.context,
         document=run.document,
         fingerprint=run.fingerprint,
-        started_at=run.started_at,
+        started_at=started_at,
         owner=str(this_process()),
         parent=run.parent,
         forked_from=run.forked_from,

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from ...errors import StoreError
+from .blobs import INLINE
 from .ports import OpenRun
-from .rows import Connection
+from .rows import Connection, Row
 
 Item: TypeAlias = "tuple[asyncio.Future[Any] | None, OpenRun | None, Any]"
 """The future of the caller, the run, and the row of an entry (a tuple) or a function to call in the transaction, whose
@@ -22,6 +23,10 @@ result is that of the future. It is a tuple because one is made per entry."""
 
 Outcomes: TypeAlias = list[Any] | None
 """One per item, an exception for a failure; None when all are entries and all are written."""
+
+
+_MOST_EARLY: Final = 16
+"""Early writes in one turn of the loop: a task that never waits must let others run."""
 
 
 class BatchWriter(Protocol):
@@ -49,13 +54,28 @@ class WriteBatch:
         self._batches_in_thread = 0  # batches that the thread has
         self._is_sending = False  # whether the writer is sending a batch without the thread
         self._scheduled = False
+        # Of this turn of the loop: the task that added the first item, whether others added some, and the early writes.
+        self._task: asyncio.Task[Any] | None = None
+        self._is_shared = False
+        self._early = 0
 
     def add(self, item: Item) -> None:
         """Add an item; it is written with others in the next turn of the loop."""
         self.items.append(item)
+        task = asyncio.current_task(self.loop)
         if not self._scheduled:
-            self._scheduled = True
-            self.loop.call_soon(self._flush)
+            self._task = task
+            self._schedule()
+        elif task is not self._task:
+            self._is_shared = True
+
+    def write_early(self) -> None:
+        """Write the items now, if the task that calls is the only one that writes in this turn of the loop."""
+
+        # Nobody can know whether the loop has more to do. But of several tasks, only the first one writes early.
+        if not (self._is_shared or self._batches_in_thread or self._early >= _MOST_EARLY):
+            self._early += 1
+            self._write()
 
     def submit(self, work: Callable[[Connection], Any], log: OpenRun | None = None) -> asyncio.Future[Any]:
         """Call a function in a transaction, after everything that was added before it."""
@@ -65,13 +85,33 @@ class WriteBatch:
         self.add((future, log, work))
         return future
 
+    def take_back(self, log: OpenRun, future: asyncio.Future[None]) -> list[Row] | None:
+        """Remove and return the entry of a future with all entries of its run behind it; None if it is too late."""
+        for index in range(len(self.items) - 1, -1, -1):
+            item_future, item_log, work = self.items[index]
+            if item_log is not log or type(work) is not tuple or len(work[4] or b"") > INLINE:
+                return None
+            if item_future is future:
+                rows = [row for _, _, row in self.items[index:]]
+                del self.items[index:]
+                return rows
+        return None
+
     def take(self) -> list[Item]:
         """Remove and return the items."""
         items, self.items = self.items, []
         return items
 
+    def _schedule(self) -> None:
+        self._scheduled = True
+        self.loop.call_soon(self._flush)
+
     def _flush(self) -> None:
-        self._scheduled = False
+        self._scheduled = self._is_shared = False
+        self._early, self._task = 0, None
+        self._write()
+
+    def _write(self) -> None:
         if self._is_sending or not self.items:
             return  # entries are written in order, so the batch in progress comes first
         items, big = self.take(), self.big
@@ -108,8 +148,7 @@ class WriteBatch:
 
     def _schedule_rest(self) -> None:
         if self.items and not self._scheduled:
-            self._scheduled = True
-            self.loop.call_soon(self._flush)  # after the callers that were just woken, so that their items come along
+            self._schedule()  # after the callers that were just woken, so that their items come along
 
     # --- from any thread ------------------------------------------------------------------
 
