@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from ropewalk import tool
 from ropewalk.agents import Answer
 from ropewalk.app.app import App
-from ropewalk.errors import CompletionFailed, JournalConflict, ModelError
+from ropewalk.errors import CompletionFailed, ConfigError, JournalConflict, ModelError
 from ropewalk.journal.address import open_store
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.n8n.builder import Built, WorkflowBuilder, as_json, as_text
@@ -25,7 +26,7 @@ from .script import BROKEN, CONFIGURED, FOUND, RELINK, TASK, URL, WORDS, mended,
 pytestmark = pytest.mark.process
 
 
-def built(app: App, *, tools: bool = True, times: int = 1, **options: Any) -> Built:
+def built(app: App, *, tools: Any = True, times: int = 1, **options: Any) -> Built:
     async def run() -> Built:
         async with app:
             builder = WorkflowBuilder(app, tools=tools)
@@ -254,3 +255,80 @@ def test_a_workflow_that_nobody_documents_is_still_one(bare: Callable[..., App])
     done = built(bare(say(FOUND), say(CONFIGURED), ModelError("overloaded")))
     assert (done.documentation, done.workflow["name"]) == ("", FOUND["name"])
     assert "overloaded" in done.degraded[-1]
+
+
+@pytest.mark.node
+def test_a_misspelt_trigger_is_corrected_and_code_that_n8n_mcp_misreads_is_no_error(lab: Lab) -> None:
+    nodes = [{"id": "t", "type": "nodes-base.gmailTrigr", "name": "Mail"}, {"id": "c", "type": "code", "name": "Pick"}]
+    code = {"jsCode": "return ['a', 'b'].map(name => ({json: {name}}));"}
+    configured = {
+        "nodes": [{"id": "c", "parameters": code, "onError": "continueErrorOutput", "notes": "picks"}],
+        "connections": [{"from": "t", "to": "c"}],
+    }
+    done = built(lab.app(say({"name": "Names", "nodes": nodes}), say(configured), WORDS))
+    flow: Any = done.workflow
+    assert (done.valid, done.problems, done.repairs) == (True, (), 0)
+    assert [node["type"] for node in flow["nodes"]] == ["n8n-nodes-base.gmailTrigger", "n8n-nodes-base.code"]
+    assert flow["nodes"][0]["typeVersion"] > 1
+    assert {key: flow["nodes"][1][key] for key in ("onError", "notes")} == {
+        "onError": "continueErrorOutput",
+        "notes": "picks",
+    }
+    assert done.credentials == [{"node": "Mail", "types": ["gmailOAuth2"]}]
+    assert "Mail: corrected the node type nodes-base.gmailTrigr to nodes-base.gmailTrigger" in done.warnings
+    assert any(line.startswith("Pick: Array items must be objects") for line in done.warnings)
+    assert "corrected the node type" in as_text(done)
+
+
+@tool
+async def columns(table: str) -> list[str]:
+    """Return the columns of a table."""
+    return [f"{table}.id"]
+
+
+def own(app: App) -> App:
+    app.toolbox.register(columns)
+    return app
+
+
+@pytest.mark.node
+def test_phases_have_the_tools_that_the_project_names_for_them(lab: Lab) -> None:
+    app = own(lab.app(say(FOUND), wants("columns", {"table": "jokes"}), say(CONFIGURED), WORDS))
+    done = built(app, tools={"configuration": ["columns"], "documentation": ["columns"]})
+    configuration = ["search_node_properties", "get_node_documentation", "validate_node_minimal", "columns"]
+    discovery = ["search_nodes", "get_node_info", "list_node_types"]
+    assert tools_of(app) == [discovery, configuration, configuration, ["columns"]]
+    assert [call["tool"] for call in done.trace] == ["columns"]
+    assert (done.valid, done.degraded) == (True, ())
+
+
+def test_tools_of_the_project_stay_without_n8n_mcp_and_after_a_crash(bare: Callable[..., App], tmp_path: Path) -> None:
+    store, tools = f"sqlite:///{tmp_path}/runs.db", {"discovery": ["columns"], "configuration": ["columns", "nothing"]}
+    with pytest.raises(CompletionFailed, match="overloaded"):
+        built(own(bare(say(FOUND), ModelError("overloaded"), store=store)), tools=tools, run_id="joke")
+    app = own(bare(say(CONFIGURED), WORDS, store=store))
+    done = built(app, tools=tools, run_id="joke")
+    assert tools_of(app) == [["columns"], []]
+    assert [phase.name for phase in done.phases] == [
+        "discovery",
+        "configuration",
+        "building",
+        "validation",
+        "documentation",
+    ]
+    assert any(line.startswith("discovery: without tools: ") for line in done.degraded)
+    assert any(line.startswith("configuration: ") and "nothing" in line for line in done.degraded)
+
+
+@pytest.mark.usefixtures("bare")
+def test_the_tools_of_phases_are_read_from_the_project(tmp_path: Path) -> None:
+    (tmp_path / "ropewalk.toml").write_text('[n8n.tools]\nconfiguration = ["columns"]\n')
+    app = own(App.open(tmp_path, store="memory"))
+    app.model = ScriptedModel(say(FOUND), say(CONFIGURED), WORDS)
+    built(app, tools=None)
+    assert [("columns" in tools) for tools in tools_of(app)] == [False, True, False]
+    with pytest.raises(ConfigError, match="no phase 'config' with a model; did you mean configuration"):
+        WorkflowBuilder(app, tools={"config": ["columns"]})
+    (tmp_path / "ropewalk.toml").write_text('[n8n.tools]\nconfiguration = "columns"\n')
+    with pytest.raises(ConfigError, match=r"tools.*must be a table of phases, each with a list of tools"):
+        App.open(tmp_path, store="memory")

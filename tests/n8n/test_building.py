@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 import pytest
 
-from ropewalk.n8n.builder import full_type, make_workflow
-from ropewalk.n8n.node_tools import Facts, short_type
-from ropewalk.n8n.workflow import OPERATIONS, apply_repairs, draft_problems, make_draft
-
-NOTHING: Any = defaultdict(lambda: None)
+from ropewalk.errors import InvalidValue
+from ropewalk.n8n.draft import draft_problems, make_draft
+from ropewalk.n8n.node_tools import Facts
+from ropewalk.n8n.node_types import full_type, short_type
+from ropewalk.n8n.repairs import OPERATIONS, apply_repairs
+from ropewalk.n8n.workflow import make_workflow, read_workflow
 
 
 def node(id: str, type: str = "nodes-base.set", name: str = "", **parameters: Any) -> dict[str, Any]:
@@ -26,23 +26,23 @@ def draft(*nodes: dict[str, Any], lines: str = "") -> dict[str, Any]:
 
 def test_the_same_draft_gives_the_same_workflow() -> None:
     one = draft(node("t", "nodes-base.webhook"), node("a"), lines="t-a")
-    assert make_workflow(one, NOTHING).workflow == make_workflow(one, NOTHING).workflow
+    assert make_workflow(one).workflow == make_workflow(one).workflow
 
 
 def test_names_are_made_unique_and_connections_follow() -> None:
     one = draft(node("t", "webhook"), node("a", name="Set"), node("b", name="Set"), lines="t-a a-b")
-    flow: Any = make_workflow(one, NOTHING).workflow
+    flow: Any = make_workflow(one).workflow
     assert [one["name"] for one in flow["nodes"]] == ["t", "Set", "Set1"]
     assert flow["connections"]["Set"] == {"main": [[{"node": "Set1", "type": "main", "index": 0}]]}
 
 
 def test_a_name_that_is_made_never_takes_one_that_was_given() -> None:
     one = draft(node("a", name="Set"), node("b", name="Set"), node("c", name="Set1"))
-    assert sorted(make_workflow(one, NOTHING).names.values()) == ["Set", "Set1", "Set2", "Start"]
+    assert sorted(make_workflow(one).names.values()) == ["Set", "Set1", "Set2", "Start"]
 
 
 def test_without_a_trigger_a_manual_one_leads_to_what_nothing_leads_to() -> None:
-    made = make_workflow(draft(node("a"), node("b"), node("c"), lines="a-b"), NOTHING)
+    made = make_workflow(draft(node("a"), node("b"), node("c"), lines="a-b"))
     flow: Any = made.workflow
     assert flow["nodes"][0]["type"] == "n8n-nodes-base.manualTrigger"
     assert [line["node"] for line in flow["connections"]["Start"]["main"][0]] == ["a", "c"]
@@ -56,13 +56,102 @@ def test_a_second_output_and_what_serves_an_agent() -> None:
         {"from": "if", "to": "agent"},
         {"from": "model", "to": "agent", "type": "ai_languageModel"},
     ]
-    made = make_workflow(one, NOTHING)
+    made = make_workflow(one)
     flow: Any = made.workflow
     assert [[line["node"] for line in out] for out in flow["connections"]["if"]["main"]] == [["agent"], ["no"]]
     assert list(flow["connections"]["model"]) == ["ai_languageModel"]
     assert draft_problems(made.draft, made.triggers) == []
     places = [tuple(one["position"]) for one in flow["nodes"]]
     assert len(set(places)) == len(places)
+
+
+WHOLE = {
+    "typeVersion": 1.5,
+    "position": [10, -20],
+    "onError": "continueErrorOutput",
+    "retryOnFail": True,
+    "maxTries": 5,
+    "waitBetweenTries": 2000,
+    "alwaysOutputData": True,
+    "executeOnce": True,
+    "disabled": True,
+    "notes": "for the auditor",
+    "notesInFlow": True,
+    "credentials": {"slackApi": {"id": "7", "name": "Slack"}},
+    "webhookId": "w",
+    "anything": {"else": [1]},
+}
+
+
+def test_the_answers_of_the_model_carry_the_whole_node_connection_and_workflow() -> None:
+    found = {
+        "name": "w",
+        "nodes": [{"id": id, "type": "set", "name": id, "purpose": "p", "notes": "old"} for id in "ab"],
+    }
+    configured = {
+        "nodes": [{"id": "a", "parameters": {"x": 1}, **WHOLE}],
+        "connections": [{"from": "a", "to": "b", "output": 1}] * 2 + [{"from": "b", "to": "a", "kind": "late"}],
+        "settings": {"timezone": "UTC"},
+        "pinData": {"a": []},
+    }
+    one, wrong = make_draft(found, configured)
+    made = make_workflow(one)
+    flow: Any = made.workflow
+    assert wrong == []
+    assert flow["nodes"][0] == {"id": "a", "name": "a", "type": "n8n-nodes-base.set", "parameters": {"x": 1}, **WHOLE}
+    assert (flow["settings"], flow["pinData"]) == ({"executionOrder": "v1", "timezone": "UTC"}, {"a": []})
+    assert flow["connections"]["a"] == {"main": [[], [{"node": "b", "type": "main", "index": 0}]]}
+    assert flow["connections"]["b"] == {"main": [[{"node": "a", "type": "main", "index": 0, "kind": "late"}]]}
+    assert (flow["nodes"][1]["notes"], "purpose" in flow["nodes"][1]) == ("old", False)
+    assert made.credentials == [{"node": "a", "types": ["slackApi"]}]
+    added, _ = apply_repairs(
+        draft(node("t", "webhook")), [{"op": "add_node", "node": {"id": "a", "type": "set", "name": "a", **WHOLE}}]
+    )
+    again: Any = make_workflow(added).workflow
+    assert {key: again["nodes"][1][key] for key in WHOLE} == WHOLE
+
+
+def test_places_that_nodes_have_are_left_to_them() -> None:
+    one = draft(node("t", "webhook"), node("a"), node("b"), lines="t-a t-b")
+    one["nodes"][2]["position"] = [240, 0]
+    flow: Any = make_workflow(one).workflow
+    assert [node["position"] for node in flow["nodes"]] == [[0, 0], [240, 180], [240, 0]]
+
+
+@pytest.mark.parametrize(
+    ("type", "written"),
+    [
+        ("nodes-base.scheduleTriger", "n8n-nodes-base.scheduleTrigger"),
+        ("scheduletrigger", "n8n-nodes-base.scheduleTrigger"),
+        ("nodes-base.schedule", "n8n-nodes-base.scheduleTrigger"),
+        ("nodes-base.webhookTrigger", "n8n-nodes-base.webhook"),
+        ("nodes-base.cronTrigger", "n8n-nodes-base.cron"),
+        ("nodes-base.gmailTrigr", "n8n-nodes-base.gmailTrigr"),  # not known here, but no second one is added
+    ],
+)
+def test_a_misspelt_trigger_is_corrected_and_no_second_one_added(type: str, written: str) -> None:
+    made = make_workflow(draft(node("t", type), node("a"), lines="t-a"))
+    flow: Any = made.workflow
+    assert [node["type"] for node in flow["nodes"]] == [written, "n8n-nodes-base.set"]
+    assert len(made.corrections) == (0 if written.endswith("Trigr") else 1)
+
+
+def test_only_n8n_itself_has_its_types_corrected() -> None:
+    flow: Any = make_workflow(draft(node("t", "n8n-nodes-acme.scheduleTriger"))).workflow
+    assert [node["type"] for node in flow["nodes"]] == ["n8n-nodes-acme.scheduleTriger"]
+
+
+def test_a_workflow_that_is_read_has_unique_ids_and_keeps_what_names_nothing() -> None:
+    nodes = [{"id": "1", "name": "A", "type": "n8n-nodes-base.set"}, {"id": "1", "name": "A"}, {"name": "B"}]
+    lines = {"A": {"error": [None, [{"node": "gone", "type": "main", "index": 2}]]}}
+    one = read_workflow({"nodes": nodes, "connections": lines, "pinData": {}})
+    assert [node["id"] for node in one["nodes"]] == ["1", "11", "B"]
+    assert one["connections"] == [
+        {"from": "1", "to": "gone", "output": 1, "input": 2, "type": "error", "inputType": "main"}
+    ]
+    assert one["pinData"] == {}
+    with pytest.raises(InvalidValue, match="not a workflow of n8n"):
+        read_workflow({"nodes": {}})
 
 
 def test_types_are_spelt_both_ways() -> None:
@@ -109,7 +198,7 @@ def test_drafts_that_are_refused(one: dict[str, Any], said: list[str]) -> None:
 
 
 def test_a_ring_without_a_trigger_is_refused() -> None:
-    made = make_workflow(draft(node("a"), node("b"), lines="a-b b-a"), NOTHING)
+    made = make_workflow(draft(node("a"), node("b"), lines="a-b b-a"))
     assert draft_problems(made.draft, made.triggers) == [f"node {id!r} is not reachable from a trigger" for id in "ab"]
 
 
@@ -122,6 +211,8 @@ def test_what_was_configured_and_never_found_is_said() -> None:
 
 
 LINE = {"from": "a", "to": "b"}
+STUCK = "the id of a node cannot change, because connections name it"
+RENAME = {"op": "set_fields", "id": "a", "fields": {"name": "A"}}
 
 
 @pytest.mark.parametrize(
@@ -131,8 +222,7 @@ LINE = {"from": "a", "to": "b"}
         ({"op": "remove_node", "id": "b"}, {"ids": "a", "lines": []}),
         ({"op": "set_parameters", "id": "a", "parameters": {"y": 2}}, {"parameters": {"x": 1, "y": 2}}),
         ({"op": "replace_parameters", "id": "a", "parameters": {"y": 2}}, {"parameters": {"y": 2}}),
-        ({"op": "set_type", "id": "a", "type": "if"}, {"type": "if"}),
-        ({"op": "rename_node", "id": "a", "name": "A"}, {"name": "A"}),
+        ({"op": "set_fields", "id": "a", "fields": {"name": "A", "maxTries": 3}}, {"name": "A", "maxTries": 3}),
         ({"op": "connect", "connection": {"from": "b", "to": "a"}}, {"lines": [LINE, {"from": "b", "to": "a"}]}),
         ({"op": "disconnect", "connection": {**LINE, "type": "main", "output": 0}}, {"lines": []}),
     ],
@@ -155,10 +245,12 @@ def test_operations(operation: dict[str, Any], changed: dict[str, Any]) -> None:
         ({"op": "remove_node", "id": "x"}, "it names node 'x', which does not exist"),
         ({"op": "set_parameters", "id": "a"}, "it needs parameters"),
         ({"op": "set_parametres"}, "unknown operation; did you mean set_parameters?"),
-        ({"op": "disconnect", "connection": LINE}, "no such connection from 'a' to 'b'"),
+        ({"op": "set_fields", "id": "a", "fields": {"id": "b"}}, STUCK),
+        ({"op": "connect", "connection": {**LINE, "output": 0}}, "'a' and 'b' are already connected"),
+        ({"op": "disconnect", "connection": {**LINE, "input": 1}}, "no such connection from 'a' to 'b'"),
     ],
 )
 def test_operations_that_fit_nothing_are_said_and_the_others_hold(operation: dict[str, Any], said: str) -> None:
-    after, wrong = apply_repairs(draft(node("a")), [operation, {"op": "rename_node", "id": "a", "name": "A"}])
+    after, wrong = apply_repairs(draft(node("a"), node("b"), lines="a-b"), [operation, RENAME])
     assert wrong == [f"operation 1 ({operation['op']}): {said}"]
     assert after["nodes"][0]["name"] == "A"

@@ -7,7 +7,7 @@ only checks a definition opens nothing. Refused here: anything about one run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,7 @@ class Context:
         self.toolbox, self.limits, self.settings = toolbox, limits, settings
         self.distributed, self.secrets = distributed, secrets
         self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
+        self.n8n_tools: Mapping[str, Sequence[str]] = {}  # [n8n.tools] in the project's configuration
         self.definitions = Definitions(Cards(toolbox), limits, store=lambda: self.store)
         self.definitions.secrets = secrets
         self.selection = Selection(toolbox, store=lambda: self.store)

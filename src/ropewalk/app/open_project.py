@@ -76,7 +76,7 @@ def open_project(
     context = app.context
     context.http_secrets = frozenset(config.http_secrets)
     context.project = str(config.directory)
-    context.model_settings = config.claude
+    context.model_settings, context.n8n_tools = config.claude, config.n8n_tools
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     context.definitions.cards.effects = config.plans.effects
     plans, usual = config.plans, PlanSettings()

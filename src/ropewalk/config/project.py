@@ -83,6 +83,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
         allow_hosts=allow_hosts,
         claude=dict(data.get("claude", {})),
+        n8n_tools=dict(data.get("n8n", {}).get("tools", {})),
         secrets=tuple(data.get("secrets", {}).get("allow", ())),
         http_secrets=tuple(data.get("secrets", {}).get("http", ())),
         mcp_server=_read_mcp_server(data.get("mcp_server", {})),

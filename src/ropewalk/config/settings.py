@@ -9,7 +9,7 @@ keys in toml.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -338,6 +338,8 @@ class Config:
     allow_hosts: tuple[str, ...] = ()
     # Settings of the model.
     claude: Mapping[str, Any] = field(default_factory=dict)
+    # Tools of the project for the phases of the n8n builder, by phase.
+    n8n_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # What the MCP server of the project offers.
     mcp_server: McpServed = field(default_factory=McpServed)
     # What models may do with plans.

@@ -116,6 +116,7 @@ _EFFECTS: Final = ValueType(
 _UNDOS: Final = ValueType(
     'a table of tool ids, each with the id of a tool or {tool = "...", args = {...}}', partial(_is_table_of, _is_undo)
 )
+_PHASE_TOOLS: Final = ValueType("a table of phases, each with a list of tools", partial(_is_table_of, _TEXTS.accepts))
 
 _BUDGET_KEYS: Final = {"calls": _COUNT_OR_ZERO, "tokens": _COUNT_OR_ZERO, "seconds": _SECONDS, "cost": _SECONDS_OR_ZERO}
 _BUDGETS: Final = ValueType(
@@ -229,6 +230,7 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "stream": _FLAG,
         "prompt_cache": _FLAG,
     },
+    "n8n": {"tools": _PHASE_TOOLS},
     "secrets": {"allow": _TEXTS, "http": _TEXTS},
     "limits": {
         "tools": _ANYTHING,  # a table; `read_worker_settings` checks it

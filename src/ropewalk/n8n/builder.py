@@ -1,26 +1,23 @@
 """Build n8n workflows from a prompt. Begin to read here.
 
-A build has five phases (`phases.py`): the model discovers nodes, configures and connects them, repairs and documents
-the workflow; code makes the JSON. `make_workflow` chooses ids, unique names, versions, positions and a trigger: equal
-drafts and facts give the same workflow, byte for byte. `workflow.py` applies repairs. Only n8n-mcp (`node_tools.py`)
-decides whether a workflow is valid.
+A build has five phases (`phases.py`): the model discovers nodes, configures and connects them (`draft.py`), repairs
+(`repairs.py`) and documents the workflow; code makes the JSON (`workflow.py`). n8n-mcp (`node_tools.py`) decides if a
+workflow is valid, except for the errors that `verdict.py` knows to be wrong.
 
 A build is one run, and each phase is a run that is part of it (`RUN/build/discovery`, ...). Called again with the same
 `run_id` after a crash, finished phases are not repeated.
 
 To add a tool for a phase, add a line to TOOLS (`node_tools.py`) and its name to the phase. To add a kind of repair, add
-it to OPERATIONS (`workflow.py`). `as_json` and `as_text` make the report of a build.
+it to OPERATIONS (`repairs.py`). `as_json` and `as_text` make the report of a build.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
@@ -28,162 +25,21 @@ from ..agents import Phase, PhaseResult
 from ..agents.loop import retry_failed_run
 from ..agents.turn import Listener
 from ..engine.engine import new_run_id
-from ..errors import CompletionFailed, JournalConflict
+from ..errors import CompletionFailed, ConfigError, JournalConflict
 from ..fast_dataclass import dataclass
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import RunRow
 from ..notations.agent import ENDS
 from ..select.text import informative_words, normalised
-from ..values import Json, fresh
-from .node_tools import Facts, NodeTypeFacts, Server, ServerDown, register, short_type
-from .phases import CONFIGURATION, DISCOVERY, DOCUMENTATION, RULES, VALIDATION, PhaseReport, ServerQuestions
+from ..values import Json, did_you_mean
+from .draft import Draft, draft_problems, make_draft
+from .node_tools import NodeTypeFacts, Server, ServerDown, register
+from .phases import CONFIGURATION, DISCOVERY, DOCUMENTATION, PHASES, RULES, VALIDATION, PhaseReport, ServerQuestions
+from .repairs import apply_repairs
 from .run import DOCUMENT, BuildParts
 from .run import register as register_build
-from .workflow import MAIN, STICKY_NOTE, Draft, apply_repairs, connection_type, distances, draft_problems, make_draft
-
-MANUAL: Final = "nodes-base.manualTrigger"
-_ID_NAMESPACE: Final = uuid.UUID("6f1c5f0e-6f0a-5d51-9d0c-7f1d8f6d2b11")
-_WIDTH, _HEIGHT = 240, 180
-
-
-class FactsByType(Protocol):
-    """Facts about node types: NodeTypeFacts, or a dict."""
-
-    def __getitem__(self, type: str, /) -> Facts | None:
-        """Return the facts of a node type."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltWorkflow:
-    """A workflow and its draft."""
-
-    # The JSON that n8n can import.
-    workflow: dict[str, Json]
-    # The draft, with a trigger.
-    draft: Draft
-    # The names of the nodes, by their ids in the draft.
-    names: dict[str, str]
-    # The ids of the triggers.
-    triggers: tuple[str, ...]
-    # The credentials that nodes need: `{node, types}`.
-    credentials: list[Json]
-
-
-def make_workflow(draft: Draft, facts_by_type: FactsByType) -> BuiltWorkflow:
-    """Make the workflow of a draft, even of one with problems, for the report."""
-    draft = add_trigger(draft, facts_by_type)
-    triggers = tuple(node["id"] for node in draft["nodes"] if _is_trigger(node, facts_by_type))
-    names = _unique_names(draft)
-    places = _positions(draft, triggers)
-
-    # Without facts about its type, a node gets version 1; n8n-mcp then reports the unknown type.
-    nodes: list[Json] = []
-    credentials: list[Json] = []
-    for node in draft["nodes"]:
-        facts, name = facts_by_type[node["type"]], names[node["id"]]
-        parameters = fresh(node["parameters"])
-        nodes.append(
-            {
-                "id": str(uuid.uuid5(_ID_NAMESPACE, f"{draft['name']}\n{node['id']}")),
-                "name": name,
-                "type": facts.type if facts is not None else full_type(node["type"]),
-                "typeVersion": _version_number(facts.version) if facts is not None else 1,
-                "position": list(places[node["id"]]),
-                "parameters": parameters,
-            }
-        )
-        if facts is not None and (needs := facts.needs(parameters)):
-            credentials.append({"node": name, "types": list(needs)})
-    workflow: dict[str, Json] = {
-        "name": draft["name"],
-        "nodes": nodes,
-        "connections": _connections(draft, names),
-        "settings": {"executionOrder": "v1"},
-    }
-    return BuiltWorkflow(workflow=workflow, draft=draft, names=names, triggers=triggers, credentials=credentials)
-
-
-def add_trigger(draft: Draft, facts_by_type: FactsByType) -> Draft:
-    """Return the draft with a trigger: if it has none, a manual one in front of the nodes without a predecessor."""
-    nodes = draft["nodes"]
-    if not nodes or any(_is_trigger(node, facts_by_type) for node in nodes):
-        return draft
-    targets = {connection["to"] for connection in draft["connections"] if connection_type(connection) == MAIN}
-    helpers = {connection["from"] for connection in draft["connections"] if connection_type(connection) != MAIN}
-    starts = [
-        node["id"] for node in nodes if node["id"] not in targets | helpers and not node["type"].endswith(STICKY_NOTE)
-    ]
-    if not starts:
-        return draft  # a cycle has no first node
-    used_ids = {node["id"] for node in nodes}
-    id = next(name for n in range(len(used_ids) + 1) if (name := "start" + (str(n) if n else "")) not in used_ids)
-    trigger = {"id": id, "type": MANUAL, "name": "Start", "parameters": {}}
-    connections = [{"from": id, "to": connection} for connection in starts]
-    return {**draft, "nodes": [trigger, *nodes], "connections": [*connections, *draft["connections"]]}
-
-
-def full_type(node_type: str) -> str:
-    """Return a node type in the spelling of workflows: `n8n-nodes-base.slack`."""
-    short = short_type(node_type)
-    if short.startswith("nodes-base."):
-        return f"n8n-{short}"
-    return f"@n8n/n8n-{short}" if short.startswith("nodes-langchain.") else short
-
-
-def _is_trigger(node: Mapping[str, Any], facts_by_type: FactsByType) -> bool:
-    facts = facts_by_type[node["type"]]
-    short = short_type(node["type"])  # without facts, the name decides
-    return facts.trigger if facts is not None else short.endswith("Trigger") or short == "nodes-base.webhook"
-
-
-def _unique_names(draft: Draft) -> dict[str, str]:
-    """Return unique names of nodes by id, made as n8n does: the second `Set` becomes `Set1`."""
-    original = Counter(node["name"] for node in draft["nodes"])
-    used: set[str] = set()
-    names: dict[str, str] = {}
-    for node in draft["nodes"]:
-        name, count = node["name"] or node["id"], 0
-        while name in used or (count and name in original):
-            count += 1
-            name = f"{node['name'] or node['id']}{count}"
-        used.add(name)
-        names[node["id"]] = name
-    return names
-
-
-def _positions(draft: Draft, triggers: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-    """Return positions by node id: a column for each distance from the trigger, helpers below their node."""
-    columns = distances(draft, triggers)
-    rows: Counter[int] = Counter()
-    positions: dict[str, tuple[int, int]] = {}
-    for node in draft["nodes"]:
-        column = columns.get(node["id"], 0)
-        positions[node["id"]] = (column * _WIDTH, rows[column] * _HEIGHT)
-        rows[column] += 1
-    return positions
-
-
-def _connections(draft: Draft, names: Mapping[str, str]) -> dict[str, Json]:
-    by_source: dict[str, Any] = {}
-    for connection in draft["connections"]:
-        source, type = names.get(connection["from"], connection["from"]), connection_type(connection)
-        outputs = by_source.setdefault(source, {}).setdefault(type, [])
-        output = connection.get("output") or 0
-        outputs.extend([] for _ in range(output + 1 - len(outputs)))
-        target = {
-            "node": names.get(connection["to"], connection["to"]),
-            "type": type,
-            "index": connection.get("input") or 0,
-        }
-        if target not in outputs[output]:
-            outputs[output].append(target)
-    return by_source
-
-
-def _version_number(version: float) -> Json:
-    return int(version) if version == int(version) else version
-
+from .verdict import Verdict, make_verdict
+from .workflow import MANUAL, BuiltWorkflow, make_workflow
 
 MAX_REPAIRS: Final = 5
 _MAX_SEARCH_WORDS: Final = 12
@@ -197,7 +53,7 @@ class Built:
         workflow: The workflow; n8n can import it if it is valid.
         valid: The verdict of n8n-mcp; None if n8n-mcp was not available. False also for an incomplete draft.
         problems: The remaining problems.
-        warnings: The warnings of n8n-mcp.
+        warnings: The warnings of n8n-mcp, its errors that are known to be wrong, and the corrected node types.
         credentials: The credentials to fill in: `{node, types}`.
         documentation: A description of the workflow in Markdown.
         repairs: How often the draft was repaired.
@@ -241,25 +97,27 @@ class Built:
         return [{"phase": phase.name, **call} for phase in self.phases for call in phase.calls]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Verdict:
-    valid: bool | None
-    problems: list[str]
-    warnings: tuple[str, ...] = ()
-
-
 class WorkflowBuilder:
     """Builds n8n workflows with the model, store and toolbox of an app.
 
     Args:
         app: The app.
-        tools: Give the model tools of n8n-mcp. Without them n8n-mcp still supplies facts and validates.
+        tools: Give the model tools of n8n-mcp; a mapping adds tools of the app, by the name of the phase. Without tools
+            n8n-mcp still supplies facts and validates. The default adds those in `[n8n.tools]` of the project.
         directory: Where to look for `node_modules`; by default the project of the app, or the working directory.
         **options: Options of the conversations, such as model, max_tokens and token_budget.
     """
 
-    def __init__(self, app: Any, *, tools: bool = True, directory: Path | str | None = None, **options: Json) -> None:
-        self._app, self._request = app, {"tools": tools, "options": options}
+    def __init__(
+        self,
+        app: Any,
+        *,
+        tools: bool | Mapping[str, Sequence[str]] | None = None,
+        directory: Path | str | None = None,
+        **options: Json,
+    ) -> None:
+        tools = (app.context.n8n_tools or True) if tools is None else tools
+        self._app, self._request = app, {"tools": _phase_tools(tools), "options": options}
         self._server = Server(app.toolbox, Path(directory or app.project or Path.cwd()))
         register(app.toolbox, self._server)
         register_build(app, self._run_build)
@@ -360,6 +218,7 @@ class _Build:
         self._task, self._tools, self._options = request["task"], request["tools"], request["options"]
         self._questions = ServerQuestions(parts, server)
         self._type_facts = NodeTypeFacts(self._facts)
+        self._corrections: dict[str, None] = {}
         self._repair_suffix = ""  # of the current repair, in the ids of the runs of its questions
         self._reports: list[PhaseReport] = []
 
@@ -374,15 +233,15 @@ class _Build:
 
         # From here on code decides; the model only repairs and documents.
         self._report_phase("building")
-        draft_workflow = make_workflow(draft, self._type_facts)
+        draft_workflow = self._make_workflow(draft)
         self._reports.append(PhaseReport(name="building", usage={}, degraded=(missing,) if missing else ()))
         draft_workflow, verdict, repairs = await self._validate_and_repair(draft_workflow, unmatched)
         documentation = await self._document(draft_workflow)
         return Built(
             workflow=draft_workflow.workflow,
             valid=verdict.valid,
-            problems=tuple(verdict.problems),
-            warnings=verdict.warnings,
+            problems=verdict.problems,
+            warnings=(*self._corrections, *verdict.warnings),
             credentials=draft_workflow.credentials,
             documentation=documentation,
             repairs=repairs,
@@ -392,7 +251,7 @@ class _Build:
 
     async def _validate_and_repair(
         self, workflow: BuiltWorkflow, unmatched: list[str]
-    ) -> tuple[BuiltWorkflow, _Verdict, int]:
+    ) -> tuple[BuiltWorkflow, Verdict, int]:
         """Validate the workflow and let the model repair it while it has problems, at most five times."""
 
         # Operations that could not be applied (`unmatched`) are reported to the model with the problems. They alone are
@@ -413,10 +272,15 @@ class _Build:
             draft, unmatched = apply_repairs(workflow.draft, answer.value["operations"])
             repairs += draft != workflow.draft  # an answer without an applicable operation is not a repair
             await self._learn_types(draft)
-            workflow = make_workflow(draft, self._type_facts)
+            workflow = self._make_workflow(draft)
         if not attempt:
             self._reports.append(PhaseReport(name=VALIDATION.name, usage={}, degraded=_missing_judgement(verdict)))
         return workflow, verdict, repairs
+
+    def _make_workflow(self, draft: Draft) -> BuiltWorkflow:
+        workflow = make_workflow(draft, self._type_facts.get)
+        self._corrections |= dict.fromkeys(workflow.corrections)
+        return workflow
 
     async def _ask_for_repairs(self, workflow: BuiltWorkflow, problems_found: list[str], suffix: str) -> PhaseResult:
         essentials = self._type_facts.essentials(node["type"] for node in workflow.draft["nodes"])
@@ -429,23 +293,20 @@ class _Build:
             essentials=essentials,
         )
 
-    async def _judge(self, workflow: BuiltWorkflow) -> _Verdict:
+    async def _judge(self, workflow: BuiltWorkflow) -> Verdict:
         """Return the verdict from our own checks and from n8n-mcp."""
         own_problems = draft_problems(workflow.draft, workflow.triggers)
         try:
             [judgement] = await self._questions.ask("judge", [{"workflow": workflow.workflow}], self._repair_suffix)
         except ServerDown as error:
-            return _Verdict(
-                valid=False if own_problems else None, problems=own_problems, warnings=(f"not validated: {error}",)
+            return Verdict(
+                valid=False if own_problems else None,
+                problems=tuple(own_problems),
+                warnings=(f"not validated: {error}",),
             )
         if "refused" in judgement:
-            return _Verdict(valid=False, problems=[*own_problems, judgement["refused"]])
-        all_problems = [*own_problems, *map(_problem_text, judgement["errors"])]
-        if not judgement["valid"] and not all_problems:
-            all_problems = ["n8n-mcp considers it invalid, without a reason"]
-        return _Verdict(
-            valid=not all_problems, problems=all_problems, warnings=tuple(map(_problem_text, judgement["warnings"]))
-        )
+            return Verdict(valid=False, problems=(*own_problems, judgement["refused"]))
+        return make_verdict(own_problems, judgement, workflow.workflow)
 
     async def _document(self, workflow: BuiltWorkflow) -> str:
         """Return the documentation; empty if that phase fails, because the workflow is still useful."""
@@ -488,13 +349,15 @@ class _Build:
         # A phase that began is resumed.
         self._report_phase(phase.name + suffix)
         part_name = phase.name + suffix
-        uses_tools = bool(phase.tools) and self._tools
+        own_tools = self._tools.get(phase.name, ()) if isinstance(self._tools, Mapping) else ()
+        server_tools = phase.tools if self._tools is not False else ()
+        missing = None
         row = await self._parts.row(part_name)
-        if row is not None:
-            missing = "this build began without n8n-mcp" if uses_tools and not row.document["tools"] else None
-        else:
-            missing = (unavailable or await self._server.connect()) if uses_tools else None
-        variant = replace(phase, tools=phase.tools if uses_tools and missing is None else ())
+        if server_tools and row is None:
+            missing = unavailable or await self._server.connect()
+        elif server_tools and row is not None and not set(server_tools) & set(row.document["tools"]):
+            missing = "this build began without n8n-mcp"
+        variant = replace(phase, tools=(*(server_tools if missing is None else ()), *own_tools))
         # A resumed phase keeps its input, because the answers of n8n-mcp may have changed meanwhile.
         phase_input = dict(row.input) if row is not None else {"task": self._task, "rules": RULES, **input}
         result = await variant.run(
@@ -509,6 +372,18 @@ class _Build:
     def _report_phase(self, name: str) -> None:
         if self._listener.on_phase is not None:
             self._listener.on_phase(name)
+
+
+def _phase_tools(tools: bool | Mapping[str, Sequence[str]]) -> bool | dict[str, Json]:
+    """Return the tools of a build, with those of the app by phase."""
+    if isinstance(tools, bool):
+        return tools
+    for name in tools:
+        if name not in PHASES:
+            suggestion = did_you_mean(name, PHASES)
+            hint = f"did you mean {suggestion}?" if suggestion else f"use {', '.join(PHASES)}"
+            raise ConfigError(f"[n8n.tools]: the builder has no phase {name!r} with a model; {hint}")
+    return {name: list[Json](tools[name]) for name in tools}
 
 
 def _phase_report(name: str, result: PhaseResult, missing: str | None, run_id: str) -> PhaseReport:
@@ -536,14 +411,8 @@ def _built_from_json(recorded: Any) -> Built:
     return Built(**{**recorded, **{key: tuple(recorded[key]) for key in lists}, "phases": tuple(reports)})
 
 
-def _missing_judgement(verdict: _Verdict) -> tuple[str, ...]:
+def _missing_judgement(verdict: Verdict) -> tuple[str, ...]:
     return verdict.warnings if verdict.valid is None else ()
-
-
-def _problem_text(problem: Mapping[str, Any]) -> str:
-    message = problem["message"] if isinstance(problem["message"], str) else str(problem["message"])
-    node = problem.get("node")
-    return message if node in (None, "", "workflow") else f"{node}: {message}"
 
 
 _VERDICT_TEXTS = {True: "valid (n8n-mcp)", False: "not valid", None: "not validated: n8n-mcp was not available"}

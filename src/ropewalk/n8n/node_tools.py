@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ..errors import RopewalkError, ToolError
+from ..errors import OutputValidationFailed, RopewalkError, ToolError
 from ..fast_dataclass import dataclass
 from ..tools.runner import Runner
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json
+from .node_types import TRIGGERS, closest_type, last_name, short_type
 
 SERVER: Final = "n8n-mcp"
 ENVIRONMENT: Final = {
@@ -80,7 +83,13 @@ class Server:
         return await self._run(tool, arguments)
 
     async def _run(self, tool: str, arguments: Mapping[str, Json]) -> Any:
-        return (await self._runner.run(f"{SERVER}:{tool}", dict(arguments))).structured
+        try:
+            return (await self._runner.run(f"{SERVER}:{tool}", dict(arguments))).structured
+        except OutputValidationFailed as error:
+            # The schema of n8n-mcp calls `details` of a verdict a text, but many are objects: the schema is wrong.
+            if error.result is None or not isinstance(error.result.value, dict):
+                raise
+            return error.result.value
 
 
 def command_of(directory: Path) -> str | None:
@@ -90,9 +99,8 @@ def command_of(directory: Path) -> str | None:
 
 
 NAMESPACE: Final = "n8n-builder"
-NodeQuestion: TypeAlias = Callable[[Server, Mapping[str, Any]], Awaitable[Json]]
+Question: TypeAlias = Callable[[Server, Mapping[str, Any]], Awaitable[Json]]
 
-_PREFIXES: Final = (("@n8n/n8n-nodes-", "nodes-"), ("n8n-nodes-base.", "nodes-base."))
 _BROAD_WORDS: Final = (
     "trigger",
     "transform",
@@ -106,73 +114,17 @@ _BROAD_WORDS: Final = (
     "model",
 )
 _MAX_RESULTS: Final = 100
-_CONNECTIONS_ONLY: Final = {"validateNodes": False, "validateExpressions": False, "validateConnections": True}
+_CONNECTIONS_ONLY: Final[Json] = {"validateNodes": False, "validateExpressions": False, "validateConnections": True}
 
 
-def short_type(node_type: str) -> str:
-    """Return a node type in the spelling of n8n-mcp: `nodes-base.slack`."""
-    for long, short in _PREFIXES:
-        if node_type.startswith(long):
-            return short + node_type[len(long) :]
-    return node_type if "." in node_type else f"nodes-base.{node_type}"
-
-
-def _node_question(detail: str = "", **more: str) -> NodeQuestion:
-    """Make a question about a node; `more` maps parameters of n8n-mcp to argument names, or to `=constant`."""
-
-    async def ask(server: Server, arguments: Mapping[str, Any]) -> Json:
-        request: dict[str, Any] = {"nodeType": short_type(arguments["nodeType"])}
-        if detail:
-            request["detail"] = detail
-        for name, source in more.items():
-            request[name] = source[1:] if source.startswith("=") else arguments[source]
-        return await server.call("get_node", request)
-
-    return ask
-
-
-def _select_fields(ask: NodeQuestion, *names: str) -> NodeQuestion:
-    async def select(server: Server, arguments: Mapping[str, Any]) -> Json:
-        answer: Any = await ask(server, arguments)
-        return {name: answer.get(name) for name in ("nodeType", *names)}
-
-    return select
-
-
-async def _search(server: Server, arguments: Mapping[str, Any]) -> Json:
-    return await server.call("search_nodes", {"query": arguments["query"], "limit": arguments.get("limit", 10)})
-
-
-async def _search_properties(server: Server, arguments: Mapping[str, Any]) -> Json:
-    request = {
-        "nodeType": short_type(arguments["nodeType"]),
-        "mode": "search_properties",
-        "propertyQuery": arguments["query"],
-        "maxPropertyResults": arguments.get("maxResults", 20),
-    }
-    return await server.call("get_node", request)
-
-
-async def _validate_minimal(server: Server, arguments: Mapping[str, Any]) -> Json:
-    request = {"nodeType": short_type(arguments["nodeType"]), "config": arguments["config"], "mode": "minimal"}
-    return await server.call("validate_node", request)
-
-
-async def _validate_workflow(server: Server, arguments: Mapping[str, Any]) -> Json:
-    return await server.call("validate_workflow", {"workflow": arguments["workflow"]})
-
-
-async def _validate_connections(server: Server, arguments: Mapping[str, Any]) -> Json:
-    return await server.call(
-        "validate_workflow", {"workflow": arguments["workflow"], "options": dict(_CONNECTIONS_ONLY)}
-    )
-
-
-async def core_nodes(server: Server, words: Sequence[str], per_word: int = _MAX_RESULTS) -> list[dict[str, Any]]:
+async def core_nodes(
+    server: Server, words: Iterable[str], per_word: int = _MAX_RESULTS, mode: str = "OR"
+) -> list[dict[str, Any]]:
     """Search n8n's own nodes for words."""
 
     # Community nodes are left out, because n8n cannot import them everywhere.
-    searches = [server.call("search_nodes", {"query": word, "limit": _MAX_RESULTS, "source": "core"}) for word in words]
+    request = {"limit": _MAX_RESULTS, "source": "core", "mode": mode}
+    searches = [server.call("search_nodes", {"query": word, **request}) for word in words]
     nodes: dict[str, dict[str, Any]] = {}
     for answer in await asyncio.gather(*searches):
         core = [row for row in answer["results"] if not row.get("isCommunity")]
@@ -182,76 +134,95 @@ async def core_nodes(server: Server, words: Sequence[str], per_word: int = _MAX_
 
 async def _list_types(server: Server, arguments: Mapping[str, Any]) -> Json:
     """Combine searches for a category, or for frequent words, because no call of n8n-mcp lists all types."""
-    category, limit = arguments.get("category"), arguments.get("limit", 50)
+    category = arguments["category"]
     rows = await core_nodes(server, (category,) if category else _BROAD_WORDS)
     matching = [row for row in rows if not category or row["category"].lower() == category.lower()]
     listed: list[Json] = [
-        {key: row[key] for key in ("nodeType", "displayName", "category")} for row in matching[:limit]
+        {key: row[key] for key in ("nodeType", "displayName", "category")} for row in matching[: arguments["limit"]]
     ]
     return {"nodes": listed, "complete": False}
 
 
 @dataclass(frozen=True, slots=True)
 class _NodeTool:
+    """A tool of the phases: a call of n8n-mcp, or a question of several calls."""
+
     description: str
-    properties: dict[str, Json]
-    optional: tuple[str, ...]
-    ask: NodeQuestion
+    # The schemas of its arguments; those with a default are optional.
+    properties: Mapping[str, dict[str, Json]]
+    call: str | Question
+    # Arguments of the call that are always the same.
+    constants: Mapping[str, Json] = field(default_factory=dict)
+    # The names that n8n-mcp has for arguments, if it has others.
+    names: Mapping[str, str] = field(default_factory=dict)
+    # The fields of the answer that the model gets; none means all.
+    fields: tuple[str, ...] = ()
+
+    async def ask(self, server: Server, arguments: Mapping[str, Any]) -> Json:
+        """Ask n8n-mcp."""
+        request = {name: arguments.get(name, schema.get("default")) for name, schema in self.properties.items()}
+        if "nodeType" in request:
+            request["nodeType"] = short_type(request["nodeType"])
+        if not isinstance(self.call, str):
+            return await self.call(server, request)
+        renamed = {self.names.get(name, name): value for name, value in request.items()}
+        answer: Any = await server.call(self.call, {**renamed, **self.constants})
+        return {name: answer.get(name) for name in self.fields} if self.fields else answer
 
 
-_TYPE_FIELD: Final[dict[str, Json]] = {"type": "string", "description": "Such as nodes-base.httpRequest"}
-_WORKFLOW_FIELD: Final[dict[str, Json]] = {"type": "object", "description": "The workflow: nodes and connections"}
+_TYPE: Final[dict[str, dict[str, Json]]] = {
+    "nodeType": {"type": "string", "description": "Such as nodes-base.httpRequest"}
+}
+_QUERY: Final[dict[str, dict[str, Json]]] = {"query": {"type": "string"}}
+_WORKFLOW: Final[dict[str, dict[str, Json]]] = {
+    "workflow": {"type": "object", "description": "The workflow: nodes and connections"}
+}
 
 
-def _count_field(default: int) -> dict[str, Json]:
+def _count(default: int) -> dict[str, Json]:
     return {"type": "integer", "minimum": 1, "maximum": _MAX_RESULTS, "default": default}
 
 
-TOOLS: Final[dict[str, _NodeTool]] = {
+TOOLS: Final = {
     "search_node_properties": _NodeTool(
         "Search the properties of a node (authentication, headers, retry, ...).",
-        {"nodeType": _TYPE_FIELD, "query": {"type": "string"}, "maxResults": _count_field(20)},
-        ("maxResults",),
-        _search_properties,
+        {**_TYPE, **_QUERY, "maxResults": _count(20)},
+        "get_node",
+        {"mode": "search_properties"},
+        {"query": "propertyQuery", "maxResults": "maxPropertyResults"},
     ),
-    "get_node_documentation": _NodeTool(
-        "The documentation of a node.", {"nodeType": _TYPE_FIELD}, (), _node_question(mode="=docs")
-    ),
+    "get_node_documentation": _NodeTool("The documentation of a node.", _TYPE, "get_node", {"mode": "docs"}),
     "validate_node_minimal": _NodeTool(
         "Which required fields a configuration of a node lacks.",
-        {"nodeType": _TYPE_FIELD, "config": {"type": "object"}},
-        (),
-        _validate_minimal,
+        {**_TYPE, "config": {"type": "object"}},
+        "validate_node",
+        {"mode": "minimal"},
     ),
-    "validate_workflow": _NodeTool("Validate a whole workflow.", {"workflow": _WORKFLOW_FIELD}, (), _validate_workflow),
+    "validate_workflow": _NodeTool("Validate a whole workflow.", _WORKFLOW, "validate_workflow"),
     "check_connections": _NodeTool(
-        "Validate only the connections of a workflow.", {"workflow": _WORKFLOW_FIELD}, (), _validate_connections
+        "Validate only the connections of a workflow.", _WORKFLOW, "validate_workflow", {"options": _CONNECTIONS_ONLY}
     ),
     "get_input_schema": _NodeTool(
         "The required and the common properties of a node.",
-        {"nodeType": _TYPE_FIELD},
-        (),
-        _select_fields(_node_question("standard"), "requiredProperties", "commonProperties"),
+        _TYPE,
+        "get_node",
+        {"detail": "standard"},
+        fields=("nodeType", "requiredProperties", "commonProperties"),
     ),
     "get_output_schema": _NodeTool(
         "The outputs of a node, in their order.",
-        {"nodeType": _TYPE_FIELD},
-        (),
-        _select_fields(_node_question("full"), "outputs", "outputNames"),
+        _TYPE,
+        "get_node",
+        {"detail": "full"},
+        fields=("nodeType", "outputs", "outputNames"),
     ),
-    "search_nodes": _NodeTool(
-        "Find nodes by what they do.", {"query": {"type": "string"}, "limit": _count_field(10)}, ("limit",), _search
-    ),
+    "search_nodes": _NodeTool("Find nodes by what they do.", {**_QUERY, "limit": _count(10)}, "search_nodes"),
     "get_node_info": _NodeTool(
-        "A node: what it does, its version, its main properties.",
-        {"nodeType": _TYPE_FIELD},
-        (),
-        _node_question("standard"),
+        "A node: what it does, its version, its main properties.", _TYPE, "get_node", {"detail": "standard"}
     ),
     "list_node_types": _NodeTool(
         "List node types, of one category (trigger, input, output, transform) or of all; never the complete list.",
-        {"category": {"type": "string"}, "limit": _count_field(50)},
-        ("category", "limit"),
+        {"category": {"type": "string", "default": ""}, "limit": _count(50)},
         _list_types,
     ),
 }
@@ -259,34 +230,37 @@ TOOLS: Final[dict[str, _NodeTool]] = {
 
 def register(toolbox: Toolbox, server: Server) -> None:
     """Register the ten tools of the phases."""
-    for name, definition in TOOLS.items():
-        toolbox.register(
-            Tool(
-                name,
-                definition.description,
-                {
-                    "type": "object",
-                    "properties": definition.properties,
-                    "required": [key for key in definition.properties if key not in definition.optional],
-                    "additionalProperties": False,
-                },
-                namespace=NAMESPACE,
-                annotations={"readOnlyHint": True},
-                handler=_handler(definition.ask, server),
-            )
-        )
+    for name, tool in TOOLS.items():
+        schema: dict[str, Json] = {
+            "type": "object",
+            "properties": dict(tool.properties),
+            "required": [key for key, value in tool.properties.items() if "default" not in value],
+            "additionalProperties": False,
+        }
+        register_question(toolbox, f"{NAMESPACE}:{name}", tool.description, schema, partial(tool.ask, server))
 
 
-def tool_ids(names: tuple[str, ...]) -> tuple[str, ...]:
+def register_question(
+    toolbox: Toolbox,
+    id: str,
+    description: str,
+    schema: dict[str, Json],
+    ask: Callable[[Mapping[str, Any]], Awaitable[Json]],
+) -> None:
+    """Register a question to n8n-mcp as a tool that only reads."""
+
+    async def handler(**arguments: Any) -> Json:
+        return await ask(arguments)
+
+    namespace, _, name = id.partition(":")
+    toolbox.register(
+        Tool(name, description, schema, namespace=namespace, annotations={"readOnlyHint": True}, handler=handler)
+    )
+
+
+def tool_ids(*names: str) -> tuple[str, ...]:
     """Return the ids of tools of this module."""
     return tuple(f"{NAMESPACE}:{name}" for name in names)
-
-
-def _handler(ask: NodeQuestion, server: Server) -> Callable[..., Awaitable[Json]]:
-    async def handler(**arguments: Any) -> Json:
-        return await ask(server, arguments)
-
-    return handler
 
 
 _CREDENTIAL_PARAMETERS: Final = ("nodeCredentialType", "genericAuthType")
@@ -336,32 +310,35 @@ class NodeTypeFacts:
         self._ask = ask
         self._facts: dict[str, Facts | None] = {}
 
-    def __getitem__(self, type: str) -> Facts | None:
+    def get(self, type: str) -> Facts | None:
         """Return the facts about a type; None if n8n-mcp does not know it."""
         return self._facts.get(short_type(type))
 
     async def learn(self, types: Iterable[str]) -> None:
         """Fetch the facts about types that are new."""
         new = [type for type in dict.fromkeys(map(short_type, types)) if type not in self._facts]
-        for type, facts in zip(new, await self._ask(new) if new else (), strict=True):
-            self._facts[type] = Facts(**facts) if facts is not None else None
+        for type, fields in zip(new, await self._ask(new) if new else (), strict=True):
+            self._facts[type] = facts = Facts(**fields) if fields is not None else None
+            if facts is not None:
+                self._facts.setdefault(short_type(facts.type), facts)  # the type is corrected
 
     def essentials(self, types: Iterable[str]) -> list[Json]:
         """Return the summaries of types for the model."""
-        known = (self[type] for type in dict.fromkeys(map(short_type, types)))
+        known = (self.get(type) for type in dict.fromkeys(map(short_type, types)))
         return [facts.essentials for facts in known if facts is not None]
 
 
 async def fetch_facts(server: Server, type: str) -> dict[str, Json] | None:
-    """Fetch the fields of Facts for a node type; None if n8n-mcp does not know it."""
+    """Fetch the fields of Facts for a node type, or for the one that it misspells; None if there is none."""
     try:
         summary = await server.call("get_node", {"nodeType": type, "detail": "standard"})
         details = await server.call("get_node", {"nodeType": type, "detail": "full"})
     except ToolError:
-        return None  # validation reports the unknown type with a suggestion
+        correct = await _correct_type(server, type)
+        return await fetch_facts(server, correct) if correct else None  # validation reports the unknown type
     defaults: dict[str, Json] = {}
-    for field in details.get("properties") or ():
-        defaults.setdefault(field["name"], field.get("default"))
+    for parameter in details.get("properties") or ():
+        defaults.setdefault(parameter["name"], parameter.get("default"))
     return {
         "type": summary["workflowNodeType"],
         "version": float(summary["version"]),
@@ -370,6 +347,15 @@ async def fetch_facts(server: Server, type: str) -> dict[str, Json] | None:
         "credentials": details.get("credentials") or [],
         "defaults": defaults,
     }
+
+
+async def _correct_type(server: Server, type: str) -> str | None:
+    try:
+        similar = await core_nodes(server, (last_name(type),), mode="FUZZY")
+    except ToolError:
+        similar = []
+    correct = closest_type(type, (*(row["nodeType"] for row in similar), *TRIGGERS))
+    return correct if correct != type else None
 
 
 def _essentials(summary: Mapping[str, Any], details: Mapping[str, Any]) -> dict[str, Json]:

@@ -1,254 +1,203 @@
-"""Drafts of workflows, as the model writes them, and the operations that repair them.
+"""Workflows in the JSON of n8n: `read_workflow` makes a draft of one, `make_workflow` makes one of a draft.
 
-A node has an `id` that the model chose, and connections go from id to id. `draft_problems` lists what makes a draft
-invalid, whatever n8n-mcp says.
-
-Repairs are a list of operations, applied one after another. Operations that do not fit are skipped and reported. To add
-one, add a function to OPERATIONS with the fields it needs: it changes the draft and returns a problem or None.
+A field that the draft has comes back as it is. `make_workflow` adds only what is missing (unique names, versions,
+positions and a trigger) and corrects misspelt node types: equal drafts and facts give the same workflow, byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from itertools import count
 from typing import Any, Final, TypeAlias
 
-from ..values import Json, did_you_mean, fresh
+from ..errors import InvalidValue
+from ..fast_dataclass import dataclass
+from ..values import Json, fresh
+from .draft import CONNECTION_FIELDS, STICKY_NOTE, Draft, connection_type, distances, is_helper
+from .node_tools import Facts
+from .node_types import TRIGGERS, closest_type, full_type, names_trigger, short_type
 
-Draft: TypeAlias = dict[str, Any]
-"""`{name, nodes: [{id, type, name, parameters}], connections: [{from, to, output, input, type}]}`"""
+FindFacts: TypeAlias = Callable[[str], Facts | None]
+"""Returns the facts about a node type; None for one that is not known."""
 
-MAIN: Final = "main"
-STICKY_NOTE: Final = "stickyNote"
-
-_TEXT: Final[dict[str, Json]] = {"type": "string"}
-NODE: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {"id": _TEXT, "type": _TEXT, "name": _TEXT, "purpose": _TEXT, "parameters": {"type": "object"}},
-    "required": ["id", "type", "name"],
-}
-CONNECTION: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {
-        "from": _TEXT,
-        "to": _TEXT,
-        "output": {"type": "integer", "minimum": 0, "maximum": 100},
-        "input": {"type": "integer", "minimum": 0, "maximum": 100},
-        "type": _TEXT,
-    },
-    "required": ["from", "to"],
-}
-DISCOVERED: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {"name": _TEXT, "nodes": {"type": "array", "items": NODE}},
-    "required": ["name", "nodes"],
-}
-CONFIGURED: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {
-        "nodes": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"id": _TEXT, "parameters": {"type": "object"}},
-                "required": ["id", "parameters"],
-            },
-        },
-        "connections": {"type": "array", "items": CONNECTION},
-    },
-    "required": ["nodes", "connections"],
-}
+MANUAL: Final = "nodes-base.manualTrigger"
+_WIDTH, _HEIGHT = 240, 180
 
 
-def make_draft(discovered: Mapping[str, Any], configured: Mapping[str, Any]) -> tuple[Draft, list[str]]:
-    """Combine the answers of discovery and configuration."""
-    parameters = {node["id"]: node["parameters"] for node in configured["nodes"]}
-    nodes = [
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltWorkflow:
+    """A workflow and its draft."""
+
+    # The JSON that n8n can import.
+    workflow: dict[str, Json]
+    # The draft, with a trigger and corrected types.
+    draft: Draft
+    # The names of the nodes, by their ids in the draft.
+    names: dict[str, str]
+    # The ids of the triggers.
+    triggers: tuple[str, ...]
+    # The credentials that nodes need: `{node, types}`.
+    credentials: list[Json]
+    # The node types that were corrected, as sentences.
+    corrections: tuple[str, ...]
+
+
+def read_workflow(workflow: Mapping[str, Any]) -> Draft:
+    """Return the draft of a workflow: its nodes have unique ids, and its connections go from id to id."""
+    if not isinstance(workflow.get("nodes"), list) or not isinstance(workflow.get("connections"), Mapping):
+        raise InvalidValue("", "this is not a workflow of n8n: it needs a list of nodes and an object of connections")
+    nodes: list[dict[str, Any]] = []
+    ids: dict[str, str] = {}  # of the first node with a name, because connections go by name
+    used: set[str] = set()
+    for node in workflow["nodes"]:
+        id = _unused(str(node.get("id") or node.get("name") or "node"), used)
+        used.add(id)
+        ids.setdefault(node.get("name"), id)
+        nodes.append({"name": "", "parameters": {}, **fresh(node), "id": id})
+    connections = [
         {
-            "id": node["id"],
-            "type": node["type"],
-            "name": node["name"],
-            "parameters": parameters.get(node["id"], node.get("parameters") or {}),
+            **{key: value for key, value in target.items() if key not in ("node", "type", "index")},
+            "from": ids.get(source, source),
+            "to": ids.get(target["node"], target["node"]),
+            "output": output,
+            "input": target.get("index", 0),
+            "type": type,
+            **({"inputType": target["type"]} if target.get("type", type) != type else {}),
         }
-        for node in discovered["nodes"]
+        for source, by_type in workflow["connections"].items()
+        for type, outputs in by_type.items()
+        for output, targets in enumerate(outputs or ())
+        for target in ([targets] if isinstance(targets, Mapping) else targets or ())
     ]
-    ids = [node["id"] for node in nodes]
-    unmatched = [f"configured node {describe_unknown_id(node, ids)}" for node in parameters if node not in ids]
-    draft = {"name": discovered["name"], "nodes": nodes, "connections": list(map(dict, configured["connections"]))}
-    return draft, unmatched
+    return {**fresh(dict(workflow)), "nodes": nodes, "connections": connections}
 
 
-def describe_unknown_id(id: str, ids: Iterable[str]) -> str:
-    """Describe an id that no node has, with the most similar one."""
-    suggestion = did_you_mean(id, ids)
-    return f"{id!r}, which does not exist" + (f"; did you mean {suggestion!r}?" if suggestion else "")
+def make_workflow(draft: Draft, find_facts: FindFacts = lambda type: None) -> BuiltWorkflow:
+    """Make the workflow of a draft, even of one with problems, for the report."""
+    draft, corrections = _correct_types(draft, find_facts)
+    draft = add_trigger(draft, find_facts)
+    triggers = tuple(node["id"] for node in draft["nodes"] if _is_trigger(node, find_facts))
+    names = _unique_names(draft)
+    places = _positions(draft, triggers)
 
-
-def draft_problems(draft: Draft, triggers: Iterable[str]) -> list[str]:
-    """Return what makes a draft invalid, whatever n8n-mcp says."""
-    nodes = {node["id"]: node for node in draft["nodes"]}
-    if not nodes:
-        return ["the workflow is empty: it has no nodes"]
-    ids = [node["id"] for node in draft["nodes"]]
-    found_problems = [f"several nodes have the id {id!r}" for id in nodes if ids.count(id) > 1]
-    for connection in draft["connections"]:
-        for end in ("from", "to"):
-            if connection[end] not in nodes:
-                found_problems.append(f"a connection goes {end} node {describe_unknown_id(connection[end], nodes)}")
-    if found_problems:
-        return found_problems
-    reached = distances(draft, triggers)
-    active = [node for node in nodes.values() if not node["type"].endswith(STICKY_NOTE)]
-    if not active:
-        return ["the workflow has no node that does anything"]
-    return [f"node {node['id']!r} is not reachable from a trigger" for node in active if node["id"] not in reached]
-
-
-def distances(draft: Draft, triggers: Iterable[str]) -> dict[str, int]:
-    """Return the number of steps from a trigger to each node that it reaches."""
-    steps = dict.fromkeys(triggers, 0)
-    queue = list(steps)
-    while queue:
-        id = queue.pop(0)
-        for neighbour, extra in _neighbours(draft, id):
-            if neighbour not in steps:
-                steps[neighbour] = steps[id] + extra
-                queue.append(neighbour)
-    return steps
-
-
-def _neighbours(draft: Draft, id: str) -> Iterator[tuple[str, int]]:
-    for connection in draft["connections"]:
-        serves = connection_type(connection) != MAIN
-        if connection["from"] == id and not serves:
-            yield connection["to"], 1
-        if connection["to"] == id and serves:
-            yield connection["from"], 0
-
-
-def connection_type(connection: Mapping[str, Any]) -> str:
-    """Return the type of a connection: `main`, or that of a helper such as `ai_languageModel`."""
-    return str(connection.get("type") or MAIN)
-
-
-def apply_repairs(draft: Draft, operations: Iterable[Mapping[str, Any]]) -> tuple[Draft, list[str]]:
-    """Apply operations to a copy of a draft."""
-    changed: Draft = fresh(draft)
-    not_applied = []
-    for index, operation in enumerate(operations):
-        apply = OPERATIONS.get(operation["op"])
-        if apply is None:
-            suggestion = did_you_mean(operation["op"], OPERATIONS)
-            problem: str | None = "unknown operation" + (f"; did you mean {suggestion}?" if suggestion else "")
-        elif missing := [name for name in apply.needs if name not in operation]:
-            problem = f"it needs {', '.join(missing)}"
-        else:
-            problem = apply(changed, fresh(dict(operation)))
-        if problem:
-            not_applied.append(f"operation {index + 1} ({operation['op']}): {problem}")
-    return changed, not_applied
-
-
-class _Operation:
-    """A repair operation: the schemas of its fields, and the function that applies it."""
-
-    def __init__(self, needs: Mapping[str, Json], do: Callable[[Draft, dict[str, Any]], str | None]) -> None:
-        self.needs, self._do = needs, do
-
-    def __call__(self, draft: Draft, operation: dict[str, Any]) -> str | None:
-        return self._do(draft, operation)
-
-
-def _on_node(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callable[[Draft, dict[str, Any]], str | None]:
-    def apply(draft: Draft, operation: dict[str, Any]) -> str | None:
-        node = next((node for node in draft["nodes"] if node["id"] == operation["id"]), None)
-        if node is None:
-            return f"it names node {describe_unknown_id(operation['id'], [node['id'] for node in draft['nodes']])}"
-        change(node, operation)
-        return None
-
-    return apply
-
-
-def _add_node(draft: Draft, operation: dict[str, Any]) -> str | None:
-    node = operation["node"]
-    if any(node["id"] == existing["id"] for existing in draft["nodes"]):
-        return f"there is already a node {node['id']!r}"
-    draft["nodes"].append(
-        {**{key: node[key] for key in ("id", "type", "name")}, "parameters": node.get("parameters", {})}
+    # Without facts about its type, a node gets version 1; n8n-mcp then reports the unknown type.
+    nodes: list[Json] = []
+    credentials: list[Json] = []
+    for node in draft["nodes"]:
+        facts, name = find_facts(node["type"]), names[node["id"]]
+        nodes.append(
+            {
+                "id": node["id"],
+                "name": name,
+                "type": full_type(node["type"]),
+                "typeVersion": _version_number(facts.version) if facts is not None else 1,
+                "position": list(places[node["id"]]),
+                **{key: value for key, value in fresh(node).items() if key not in ("id", "name", "type")},
+            }
+        )
+        needed = facts.needs(node["parameters"]) if facts is not None else []
+        chosen = node.get("credentials")
+        if types := list(dict.fromkeys([*needed, *(chosen if isinstance(chosen, dict) else ())])):
+            credentials.append({"node": name, "types": list[Json](types)})
+    return BuiltWorkflow(
+        workflow={**fresh(draft), "nodes": nodes, "connections": _connections(draft, names)},
+        draft=draft,
+        names=names,
+        triggers=triggers,
+        credentials=credentials,
+        corrections=corrections,
     )
-    return None
 
 
-def _remove_node(draft: Draft, operation: dict[str, Any]) -> str | None:
-    remaining = [node for node in draft["nodes"] if node["id"] != operation["id"]]
-    if len(remaining) == len(draft["nodes"]):
-        return f"it names node {describe_unknown_id(operation['id'], [node['id'] for node in remaining])}"
-    draft["nodes"] = remaining
-    draft["connections"] = [line for line in draft["connections"] if operation["id"] not in (line["from"], line["to"])]
-    return None
+def _correct_types(draft: Draft, find_facts: FindFacts) -> tuple[Draft, tuple[str, ...]]:
+    """Return the draft with corrected node types, and a sentence for each correction."""
+    corrections: list[str] = []
+    nodes: list[dict[str, Any]] = []
+    for node in draft["nodes"]:
+        facts, type = find_facts(node["type"]), short_type(node["type"])
+        # Without facts, only a misspelt trigger is corrected, because a second one would be added.
+        corrected = short_type(facts.type) if facts is not None else closest_type(type, TRIGGERS) or type
+        if corrected != type:
+            corrections.append(f"{node['name'] or node['id']}: corrected the node type {type} to {corrected}")
+            node = {**node, "type": corrected}
+        nodes.append(node)
+    return {**draft, "nodes": nodes}, tuple(corrections)
 
 
-def _set_parameters(node: dict[str, Any], operation: dict[str, Any]) -> None:
-    node["parameters"] |= operation["parameters"]
+def add_trigger(draft: Draft, find_facts: FindFacts) -> Draft:
+    """Return the draft with a trigger: if it has none, a manual one in front of the nodes without a predecessor."""
+    nodes = draft["nodes"]
+    if not nodes or any(_is_trigger(node, find_facts) for node in nodes):
+        return draft
+    targets = {connection["to"] for connection in draft["connections"] if not is_helper(connection)}
+    helpers = {connection["from"] for connection in draft["connections"] if is_helper(connection)}
+    starts = [
+        node["id"] for node in nodes if node["id"] not in targets | helpers and not node["type"].endswith(STICKY_NOTE)
+    ]
+    if not starts:
+        return draft  # a cycle has no first node
+    id = _unused("start", {node["id"] for node in nodes})
+    trigger = {"id": id, "type": MANUAL, "name": "Start", "parameters": {}}
+    connections = [{"from": id, "to": connection} for connection in starts]
+    return {**draft, "nodes": [trigger, *nodes], "connections": [*connections, *draft["connections"]]}
 
 
-def _replace_parameters(node: dict[str, Any], operation: dict[str, Any]) -> None:
-    node["parameters"] = operation["parameters"]
+def _is_trigger(node: Mapping[str, Any], find_facts: FindFacts) -> bool:
+    facts = find_facts(node["type"])
+    return facts.trigger if facts is not None else names_trigger(node["type"])  # without facts, the name decides
 
 
-def _set_type(node: dict[str, Any], operation: dict[str, Any]) -> None:
-    node["type"] = operation["type"]
+def _unused(name: str, used: Collection[str]) -> str:
+    """Return a name that is not used, made as n8n does: the second `Set` becomes `Set1`."""
+    return next(free for number in count() if (free := f"{name}{number or ''}") not in used)
 
 
-def _rename_node(node: dict[str, Any], operation: dict[str, Any]) -> None:
-    node["name"] = operation["name"]
+def _unique_names(draft: Draft) -> dict[str, str]:
+    """Return unique names of nodes by id."""
+    original = {node["name"] for node in draft["nodes"]}
+    used: set[str] = set()
+    names: dict[str, str] = {}
+    for node in draft["nodes"]:
+        name = node["name"] or node["id"]
+        names[node["id"]] = name = _unused(name, original | used) if name in used else name
+        used.add(name)
+    return names
 
 
-def _connect(draft: Draft, operation: dict[str, Any]) -> str | None:
-    draft["connections"].append(operation["connection"])
-    return None
+def _positions(draft: Draft, triggers: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Return free positions by node id: a column for each distance from the trigger, helpers below their node."""
+    columns = distances(draft, triggers)
+    rows: Counter[int] = Counter()
+    taken = [list(node.get("position") or ()) for node in draft["nodes"]]
+    positions: dict[str, tuple[int, int]] = {}
+    for node in draft["nodes"]:
+        column = columns.get(node["id"], 0)
+        while [column * _WIDTH, rows[column] * _HEIGHT] in taken:
+            rows[column] += 1
+        positions[node["id"]] = (column * _WIDTH, rows[column] * _HEIGHT)
+        rows[column] += 1
+    return positions
 
 
-def _disconnect(draft: Draft, operation: dict[str, Any]) -> str | None:
-    removed = _connection_key(operation["connection"])
-    remaining = [line for line in draft["connections"] if _connection_key(line) != removed]
-    if len(remaining) == len(draft["connections"]):
-        return f"no such connection from {removed[0]!r} to {removed[1]!r}"
-    draft["connections"] = remaining
-    return None
+def _connections(draft: Draft, names: Mapping[str, str]) -> dict[str, Json]:
+    by_source: dict[str, Any] = {}
+    for connection in draft["connections"]:
+        source, type = names.get(connection["from"], connection["from"]), connection_type(connection)
+        outputs = by_source.setdefault(source, {}).setdefault(type, [])
+        output = connection.get("output") or 0
+        outputs.extend([] for _ in range(output + 1 - len(outputs)))
+        others = {key: connection[key] for key in connection if key not in (*CONNECTION_FIELDS, "inputType")}
+        outputs[output].append(
+            {
+                "node": names.get(connection["to"], connection["to"]),
+                "type": connection.get("inputType") or type,
+                "index": connection.get("input") or 0,
+                **others,
+            }
+        )
+    return by_source
 
 
-def _connection_key(connection: Mapping[str, Any]) -> tuple[Any, ...]:
-    ends = (connection["from"], connection["to"])
-    return (*ends, connection.get("output") or 0, connection.get("input") or 0, connection_type(connection))
-
-
-_OBJECT: Final[dict[str, Json]] = {"type": "object"}
-_ID_FIELD: Final[dict[str, Json]] = {"id": _TEXT}
-_CONNECTION_FIELD: Final[dict[str, Json]] = {"connection": CONNECTION}
-
-OPERATIONS: Final[dict[str, _Operation]] = {
-    "add_node": _Operation({"node": NODE}, _add_node),
-    "remove_node": _Operation(_ID_FIELD, _remove_node),
-    "set_parameters": _Operation({**_ID_FIELD, "parameters": _OBJECT}, _on_node(_set_parameters)),
-    "replace_parameters": _Operation({**_ID_FIELD, "parameters": _OBJECT}, _on_node(_replace_parameters)),
-    "set_type": _Operation({**_ID_FIELD, "type": _TEXT}, _on_node(_set_type)),
-    "rename_node": _Operation({**_ID_FIELD, "name": _TEXT}, _on_node(_rename_node)),
-    "connect": _Operation(_CONNECTION_FIELD, _connect),
-    "disconnect": _Operation(_CONNECTION_FIELD, _disconnect),
-}
-_FIELDS: Final = {name: schema for operation in OPERATIONS.values() for name, schema in operation.needs.items()}
-REPAIRS_SCHEMA: Final[dict[str, Json]] = {
-    "type": "object",
-    "properties": {
-        "operations": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"op": {"type": "string", "enum": list(OPERATIONS)}, **_FIELDS},
-                "required": ["op"],
-            },
-        }
-    },
-    "required": ["operations"],
-}
+def _version_number(version: float) -> Json:
+    return int(version) if version == int(version) else version

@@ -409,7 +409,7 @@ def build(
 
         await require_model(app, reachable=False)
         more = {} if model is None else {"model": model}
-        builder = WorkflowBuilder(app, tools=not no_tools, **more)
+        builder = WorkflowBuilder(app, tools=False if no_tools else None, **more)
         check_run_id(id)
         run_id = id or new_run_id()
         _write_line(f"build {run_id}")  # first, because whoever resumes the build needs the id
