@@ -95,6 +95,14 @@ def on_one_store(campaign: str, store: str, fixture: str = "store") -> pytest.Ma
     return pytest.mark.parametrize(fixture, sampled(campaign, stores, 1), indirect=True)
 
 
+def on_each_store(campaign: str, names: str, cases: Iterable[Any], count: int) -> pytest.MarkDecorator:
+    """Run all cases in memory and on SQLite, and on Postgres `count` of them, the others only in the campaign."""
+    cases = [case if isinstance(case, tuple) else (case,) for case in cases]
+    local = [pytest.param(store, *case) for store in ("memory", "sqlite") for case in cases]
+    distant = sampled(campaign, [("postgres", *case) for case in cases], count)
+    return pytest.mark.parametrize(("store", *names.split()), [*local, *distant], indirect=["store"])
+
+
 class Scale(Protocol):
     """Chooses between the value of a slice and the value of its campaign."""
 
