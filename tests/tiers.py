@@ -40,6 +40,7 @@ CAMPAIGNS = {
     "reliability": "workers through outages, pauses and kills",
     "site": "pages of the documentation site in a browser",
     "sizes": "definitions with 10,000 nodes and other large values",
+    "types": "values of generated flows against the output schemas that they announce",
 }
 PROCESS_FOLDERS = frozenset({"faults", "recovery", "workers"})
 PROCESS_FIXTURES = frozenset({"browser", "page", "postgres_server", "postgres_url"})
