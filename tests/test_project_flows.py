@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ropewalk import tool
 from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, ToolNotFound
 
@@ -151,15 +152,15 @@ def test_a_flow_of_any_notation_finds_the_flows_of_the_project(project: Path) ->
         "kind: composite\nname: research\nmode: compose\ninputSchema: {type: object, properties: {q: {type: string}}}\n"
         "steps: [{tool: answer, inputMapping: {q: $input.q}}]\n"
     )
-    for tool in ("research", "composable:research"):
-        (project / f"by_{len(tool)}.yaml").write_text(calling("by", f'"{tool}"', "{q: d}"))
+    for id in ("research", "composable:research"):
+        (project / f"by_{len(id)}.yaml").write_text(calling("by", f'"{id}"', "{q: d}"))
 
     async def case(app: App) -> None:
         assert (await app.run(project / "program.yaml")).result == {"s": "A"}
         assert (await app.run(Path(f"{project}/functions.py:written"))).result == {"s": "B"}
         assert (await app.run(project / "composed.yaml")).result == {"s": "C"}
-        for tool in ("research", "composable:research"):
-            outcome = await app.run(project / f"by_{len(tool)}.yaml")
+        for id in ("research", "composable:research"):
+            outcome = await app.run(project / f"by_{len(id)}.yaml")
             assert outcome.status == "completed", outcome
             assert outcome["results"]["a"] == (await app.run(project / "research.yaml", {"q": "d"})).result
 
@@ -234,3 +235,60 @@ def test_a_thousand_flows_that_nobody_calls_are_not_prepared(project: Path) -> N
         assert (await app.run(project / "outer.yaml")).status == "completed"
 
     in_project(project, case)
+
+
+def test_a_document_names_a_file_next_to_it(project: Path) -> None:
+    (project / "deep").mkdir()
+    (project / "deep" / "answer.yaml").write_text(ANSWER.replace("name: answer", "name: reply"))
+    (project / "deep" / "outer.yaml").write_text(calling("deep", "./answer.yaml", "{q: a}"))
+    (project / "deep" / "above.yaml").write_text(calling("above", "../answer.yaml", "{q: b}"))
+    (project / "deep" / "wrong.yaml").write_text(calling("wrong", "./answer.yaml", "{q: 1, x: 2}"))
+    (project / "deep" / "none.yaml").write_text(calling("none", "./nothing.yaml"))
+    (project / "deep" / "data.yaml").write_text(calling("data", "shout", "{text: ./answer.yaml}"))
+
+    async def case(app: App) -> None:
+        assert (await app.run(project / "deep" / "outer.yaml"))["results"] == {"a": {"s": "A"}}
+        assert (await app.run(project / "deep" / "above.yaml"))["results"] == {"a": {"s": "B"}}
+        assert (await app.run(project / "deep" / "data.yaml"))["results"] == {"a": "./ANSWER.YAML"}
+        assert "must be a string; this is an integer" in await problems(app, project / "deep" / "wrong.yaml")
+        [problem] = await problems(app, project / "deep" / "none.yaml")
+        assert "unknown tool './nothing.yaml'" in problem
+        # A document without a directory names no files.
+        with pytest.raises(InvalidFlow, match="unknown tool"):
+            await app.run((project / "deep" / "outer.yaml").read_text())
+
+    in_project(project, case)
+
+
+def test_a_file_is_a_tool_also_without_a_project(project: Path) -> None:
+    (project / "ropewalk.toml").unlink()
+    (project / "outer.yaml").write_text(calling("outer", "./answer.yaml", "{q: a}"))
+
+    @tool
+    def shout(text: str) -> str:
+        return text + "!"
+
+    async def case() -> None:
+        async with App("memory", tools=[shout]) as app:
+            assert (await app.run(project / "outer.yaml"))["results"] == {"a": {"s": "a!"}}
+
+    asyncio.run(case())
+
+
+def test_a_run_with_a_named_file_continues_in_another_process(project: Path) -> None:
+    (project / "deep").mkdir()
+    (project / "answer.yaml").rename(project / "deep" / "answer.yaml")
+    (project / "outer.yaml").write_text(
+        "kind: chain\nname: outer\nnodes:\n- {id: w, type: wait, approval: go}\n"
+        "- {id: a, type: tool, tool: ./deep/answer.yaml, params: {q: a}}\n"
+    )
+
+    async def begin(app: App) -> str:
+        return (await app.run(project / "outer.yaml", run_id="one", park=True)).status
+
+    async def end(app: App) -> Any:
+        await asyncio.to_thread(app.runs.approve, "one", "w")
+        return (await app.resume("one"))["results"]
+
+    assert in_project(project, begin) == "waiting"
+    assert in_project(project, end)["a"] == {"s": "A"}

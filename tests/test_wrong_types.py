@@ -27,7 +27,7 @@ CHAIN = {"kind": "chain", "id": "c", "nodes": [{"id": "a", "type": "tool", "tool
 INSIDE = {
     "App": {"check", "ensure", "learn", "connect_for", "execute", "loaded"},
     "App.runs": {"attended", "current", "result", "standing", "version"},
-    "Toolbox": {"connect_for", "replace_tools", "take_tools"},
+    "Toolbox": {"connect_for", "executor", "replace_tools", "take_tools"},
 }
 """What takes things of the inside and is called by other parts of it."""
 

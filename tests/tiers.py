@@ -40,6 +40,7 @@ CAMPAIGNS = {
     "reliability": "workers through outages, pauses and kills",
     "site": "pages of the documentation site in a browser",
     "sizes": "definitions with 10,000 nodes and other large values",
+    "types": "values of generated flows against the output schemas that they announce",
 }
 PROCESS_FOLDERS = frozenset({"faults", "recovery", "workers"})
 PROCESS_FIXTURES = frozenset({"browser", "page", "postgres_server", "postgres_url"})
@@ -93,6 +94,14 @@ def on_one_store(campaign: str, store: str, fixture: str = "store") -> pytest.Ma
     """Run a test on this store, "sqlite" or "postgres", and only in the campaign on the other one."""
     stores = sorted(("sqlite", "postgres"), key=lambda name: name != store)
     return pytest.mark.parametrize(fixture, sampled(campaign, stores, 1), indirect=True)
+
+
+def on_each_store(campaign: str, names: str, cases: Iterable[Any], count: int) -> pytest.MarkDecorator:
+    """Run all cases in memory and on SQLite, and on Postgres `count` of them, the others only in the campaign."""
+    cases = [case if isinstance(case, tuple) else (case,) for case in cases]
+    local = [pytest.param(store, *case) for store in ("memory", "sqlite") for case in cases]
+    distant = sampled(campaign, [("postgres", *case) for case in cases], count)
+    return pytest.mark.parametrize(("store", *names.split()), [*local, *distant], indirect=["store"])
 
 
 class Scale(Protocol):

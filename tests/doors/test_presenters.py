@@ -66,7 +66,18 @@ def test_answers_and_stops_name_the_run_and_its_status(ran: Any) -> None:
     assert approved["answered"]["approved"] is True
 
 
-@pytest.mark.parametrize("words", [("show", "asking"), ("stop", "asking"), ("approve", "asking"), ("undo", "asking")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "asking"),
+        ("stop", "asking"),
+        ("approve", "asking"),
+        ("undo", "asking"),
+        ("diff", "asks", "asking"),
+        ("export", "asking", "--as-test"),
+        ("ls", "--after", "asking"),
+    ],
+)
 def test_every_command_suggests_the_id_of_a_run(ran: Any, words: tuple[str, ...]) -> None:
     done = ran("runs", *words)
     assert done.code != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,9 @@ async def test_a_failure_ends_what_waits_for_its_commit(tmp_path: Path) -> None:
 
 def small(*tools: str, mode: str = "sequential") -> dict[str, Any]:
     nodes = [call(f"n{i}", tool, params={"n": i}) for i, tool in enumerate(tools)]
+    if mode == "dag":
+        for before, node in pairwise(nodes):
+            node["dependsOn"] = [before["id"]]
     return {"kind": "chain", "id": "small", "name": "small", "mode": mode, "nodes": nodes}
 
 
@@ -117,13 +121,14 @@ async def refuse(n: int) -> int:
     raise ValueError("no")
 
 
+@pytest.mark.parametrize("mode", ["sequential", "dag"])
 @pytest.mark.parametrize("watched", [False, True])
 @pytest.mark.parametrize(
     ("tools", "transactions"),
     [(["at_once"], 2), (["at_once"] * 2, 3), (["at_once"] * 5, 6), (["refuse"], 2), (["at_once", "refuse"], 3)],
 )
 async def test_the_last_step_is_committed_with_the_ending(
-    tmp_path: Path, tools: list[str], transactions: int, watched: bool
+    tmp_path: Path, tools: list[str], transactions: int, watched: bool, mode: str
 ) -> None:
     """One transaction opens the run, and one records each step; the last step and the ending share theirs."""
     store = SqliteStore(tmp_path / "s.db", lease=600, poll=600)
@@ -136,11 +141,11 @@ async def test_the_last_step_is_committed_with_the_ending(
 
     async with App(store, tools=[at_once, refuse]) as app:
         watcher = (lambda event: None) if watched else None
-        await app.run(small(*tools), on_event=watcher)
+        await app.run(small(*tools, mode=mode), on_event=watcher)
         await until(lambda: store._writer.watch.wait() > 1)  # the heartbeat is written
         with store._writer.lock:
             store._writer.connection.set_commit_hook(committed)
-        done = await app.run(small(*tools), run_id="r", on_event=watcher)
+        done = await app.run(small(*tools, mode=mode), run_id="r", on_event=watcher)
         assert count == transactions
         assert done.status == ("failed" if "refuse" in tools else "completed")
         assert [entry.path for entry in app.runs.history("r")] == [f"n{i}" for i in range(len(tools))]

@@ -54,7 +54,7 @@ def test_a_declared_input_schema_holds(make: Make) -> None:
 
 def test_a_declared_input_that_fits_no_field_is_a_problem(make: Make) -> None:
     home = make(ASK, FIELDS, more="inputSchema: {type: object, properties: {rows: {type: string}}}")
-    with pytest.raises(InvalidFlow, match="sets the state field 'rows', which is declared as type array"):
+    with pytest.raises(InvalidFlow, match="is a string, but sets the state field 'rows', which takes a list"):
         App().load(home)
 
 
@@ -132,7 +132,7 @@ def test_a_declared_input_without_a_type_has_that_of_the_field_that_it_fills(mak
 )
 def test_a_declared_input_that_may_not_fit_its_field_is_a_problem(make: Make, member: str) -> None:
     home = make(WORDS, COUNTED, more=f"inputSchema: {{type: object, properties: {{words: {member}}}}}")
-    with pytest.raises(InvalidFlow, match=r"inputSchema.properties.words.*which is declared as type array"):
+    with pytest.raises(InvalidFlow, match=r"inputSchema.properties.words: .* which takes a list"):
         App().load(home)
 
 

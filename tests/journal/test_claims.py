@@ -18,8 +18,9 @@ from ropewalk import App, tool
 from ropewalk.errors import RopewalkError, StoreError
 from ropewalk.journal.address import is_postgres
 from ropewalk.journal.postgres.store import PostgresStore
-from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.journal.sql.leases import Owner
+from ropewalk.journal.sql.log import SqlLog
 from ropewalk.journal.sql.rows import fetch
 from ropewalk.journal.sql.store import SqlStore
 from ropewalk.journal.sqlite.store import SqliteStore
@@ -55,6 +56,10 @@ async def turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
+async def write(log: SqlLog) -> None:
+    await log.append(Entry("n", "node"))
+
+
 def opened(url: str) -> SqlStore:
     """A store that soon looks whether a run has been left behind, as that comes with the beats of its lease."""
     return (
@@ -74,7 +79,9 @@ async def test_a_claim_that_is_cancelled_is_given_back(url: str, way: str, scale
         for one in new:
             await (await store.open(one)).release()
     cancelled = 0
+    busy = await store.open(NewRun(id="busy", kind="chain"))
     for one in new:
+        writing = asyncio.ensure_future(write(busy))  # in the same turn, so that the claim waits for its commit
         task = asyncio.ensure_future(store.open(one) if way == "open" else store.reopen(one.id))
         await turns(chance.choice(TURNS))
         task.cancel()
@@ -82,7 +89,9 @@ async def test_a_claim_that_is_cancelled_is_given_back(url: str, way: str, scale
             await (await task).release()
         except asyncio.CancelledError:
             cancelled += 1
+        await writing
     assert cancelled > count / 5, "nothing was cancelled midway"
+    await busy.release()
     await until_free(store)
     for one in new:
         if store.get_run(one.id) is not None:

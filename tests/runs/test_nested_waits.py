@@ -21,7 +21,7 @@ from ropewalk.errors import NotWaiting, PartOfRun, RopewalkError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.protocol import Store
 from ropewalk.testing import DyingStore, ScriptedModel, ScriptedTools, wants
-from tiers import sampled
+from tiers import on_each_store, sampled
 
 Document = Any
 CALLS = ("before", "after", "last")
@@ -157,9 +157,11 @@ LEAVES = ("chain", "python", "agent", "experience")
 OUTER = ("chain", "loop", "composition", "composite", "python", "agent", "experience")
 
 
-@pytest.mark.parametrize(
-    ("outer", "inner"),
+@on_each_store(
+    "reliability",
+    "outer inner",
     [*itertools.product(OUTER, LEAVES), ("directory", "experience")],  # a directory calls directories
+    9,
 )
 async def test_a_nested_wait_releases_the_outer_run_and_is_answered_through_it(
     store: Store, tmp_path: Path, inner: str, outer: str

@@ -8,14 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ropewalk import flow
 from ropewalk.app.app import App
 from ropewalk.doors.cli.progress_counts import MARKS, RunCounts
 from ropewalk.doors.cli.runs import _STEP_MARKS
 from ropewalk.journal.protocol import Store
 from ropewalk.testing import ScriptedModel, ScriptedTools, fails, wants
+from tiers import on_each_store
 
 
 def chain(**node: Any) -> Any:
@@ -66,7 +65,7 @@ CASES: dict[str, tuple[Any, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", CASES)
+@on_each_store("reliability", "what", CASES, 5)
 async def test_what_a_failure_makes_of_its_node_and_its_run(store: Store, tmp_path: Path, what: str) -> None:
     document, node_status, run_status = CASES[what]
     document = document(tmp_path) if callable(document) else document
@@ -178,7 +177,7 @@ BRANCHES: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", BRANCHES)
+@on_each_store("reliability", "what", BRANCHES, 1)
 async def test_a_branch_that_was_not_taken_is_skipped(store: Store, what: str) -> None:
     app = App(store, tools=ScriptedTools(good=1).tools())
     events: list[Any] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk import App, ChainStep, Runner, Toolbox, flow
+from ropewalk import App, ChainStep, Runner, Toolbox, flow, tool
 from ropewalk.agents import complete_with_tools
 from ropewalk.api.composite import workflow_tools
 from ropewalk.engine.flow_tool import flow_tool_of
@@ -253,3 +253,23 @@ async def test_the_value_of_a_flow_must_be_what_it_announces(tmp_path: Path) -> 
         made.toolbox.register(replace(tool, handler=false))
         with pytest.raises(ToolError, match='is not of type "string"'):
             await made.call_tool("k", INPUT)
+
+
+@tool(output_schema={"anyOf": [{"properties": {name: {"type": "integer"}}, "type": "object"} for name in ("a", "b")]})
+def parcel(n: int) -> Any:
+    """An object of one of two shapes, which may have members that its shape does not declare."""
+    return [{"b": 1, "a": "not declared here"}, {"a": 2, "output": {"a": "deep"}}, {"b": 3}][n]
+
+
+@pytest.mark.parametrize(
+    ("read", "values"),
+    [("$output.p.a", ["not declared here", 2, None]), ("$output.p.output.a", ["not declared here", "deep", None])],
+)
+async def test_a_member_that_one_of_two_shapes_declares_may_be_anything_in_the_other(read: str, values: Any) -> None:
+    nodes = [
+        {"id": "p", "type": "tool", "tool": "parcel", "params": {"n": "$input.n"}},
+        {"id": "t", "type": "transform", "input": read},
+    ]
+    async with App("memory", tools=[parcel]) as made:
+        made.toolbox.register(made.as_tool({"kind": "chain", "name": "k", "nodes": nodes}))
+        assert [(await made.call_tool("k", {"n": n}))["t"] for n in range(3)] == values

@@ -8,19 +8,15 @@ the loop of an agent calls `ropewalk:model`, but its list of tools may not name 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ..notations.registry import NOTATIONS
 from ..ops import Call, calls_of
 from ..tools.reserved import LOCAL, OWN
+from .flow_references import DATA
 
 if TYPE_CHECKING:
     from .prepared import Prepared
-
-_DATA: Final = frozenset(
-    ("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value")
-)
-"""Fields that hold data, in which anything may be called `tool`."""
 
 
 def internal_tool(loaded: Prepared) -> str | None:
@@ -41,7 +37,7 @@ def _named_in(document: Any) -> Iterator[str]:
         if isinstance(part, dict):
             yield from (name for key in ("tool", "undo") if isinstance(name := part.get(key), str))
             yield from _listed(part.get("tools"))
-            rest += [inside for key, inside in part.items() if key not in _DATA]
+            rest += [inside for key, inside in part.items() if key not in DATA]
         elif isinstance(part, list):
             rest += part
 

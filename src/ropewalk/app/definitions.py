@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
-from os.path import dirname, isfile, realpath
+from os.path import isfile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
@@ -174,6 +174,8 @@ class Definitions:
         """Prepare the definition that a run was started with, or upgraded to."""
         started_with = row.context or {}
         prepared = self.get({**row.document, "kind": row.kind}, root=started_with.get("root"))
+        if flow_files := started_with.get("flows"):
+            prepared = self._with_files(prepared, flow_files)
         origin = started_with.get("file")
         return prepared if origin is None or prepared.file is not None else replace(prepared, origin=origin)
 
@@ -223,7 +225,7 @@ class Definitions:
                 data = {**data, "kind": kind}
             return self._of_document(data, document, None)
         except InvalidFlow as exc:
-            root, files = _directory_of(document) if exc.flow is not None else None, list[Problem]()
+            root, files = document.directory if exc.flow is not None else None, list[Problem]()
             if exc.flow is not None and root is not None:
                 reported = {problem.path for problem in exc.problems}
                 found = notation_of(data).hooks.check_files(exc.flow, root)
@@ -246,8 +248,13 @@ class Definitions:
         return prepared
 
     def _compile(self, document: Mapping[str, Any], file: Any, root: str | None) -> Prepared:
-        directory = root if root is not None or file is None else _directory_of(file)
+        directory = root if root is not None or file is None else getattr(file, "directory", None)
         notation = notation_of(document)
+        flow_files: dict[str, str] = {}
+        if file is not None and directory is not None and "./" in getattr(file, "text", ""):
+            from .flow_references import with_flow_names  # few documents name files
+
+            document = with_flow_names(document, directory, flow_files)
         document = notation.hooks.prepare(document, self.cards, directory)
         key = _document_hash(document)
         known = self._compiled.get(key) if key is not None else None
@@ -265,7 +272,14 @@ class Definitions:
         compiled, fingerprint = known
         # Only a definition whose tools may be files belongs to a directory. Any other one is the same wherever its file
         # is, so the directory of the file does not count.
-        return self._share(compiled, fingerprint, file, directory if compiled.local else root)
+        prepared = self._share(compiled, fingerprint, file, directory if compiled.local else root)
+        return self._with_files(prepared, flow_files) if flow_files else prepared
+
+    def _with_files(self, prepared: Prepared, flow_files: Mapping[str, str]) -> Prepared:
+        """Return a definition that calls flows in files, and note these files for the tools of the project."""
+        for name, path in flow_files.items():
+            self.cards.flow_files.setdefault(name, set()).add(path)
+        return replace(prepared, flow_files=tuple(flow_files.items()))
 
     def _share(self, compiled: Compiled, fingerprint: str, file: Any = None, root: str | None = None) -> Prepared:
         """Return the definition that equal documents share; one with places of its own shares the flow."""
@@ -385,7 +399,7 @@ class Definitions:
         from ..source.document import with_places
 
         await self.cards.connect_tools(called_by(error.flow, self.cards.toolbox))
-        directory = None if error.file is None else _directory_of(error.file)
+        directory = None if error.file is None else getattr(error.file, "directory", None)
         checked = self._check_graph(error.flow, NOTATIONS[error.kind].hooks.tools(self.cards, directory), "certain")
         known = set(error.problems)
         merged = merge_problems(error.problems, with_places(checked.problems, error.file))
@@ -438,8 +452,3 @@ def _at_declaration(problem: Problem, typed_at: str) -> Problem:
     """Move a problem of the type of the result to the place where the document declares that type."""
     ours = typed_at != "result" and re.match(r"result\b", problem.path)
     return replace(problem, path=typed_at) if ours else problem
-
-
-def _directory_of(file: Any) -> str | None:
-    """Return the directory of a document; None for one that was given as text."""
-    return dirname(realpath(file.file)) if isfile(file.file) else None

@@ -97,10 +97,15 @@ class FlowList:
         """Return a file as it is now; it is read only if it has changed."""
         if known is not None and known.is_unchanged():
             return known
-        stamp, data = stamp_of(path), _data_of(path)
+        file = read_flow_file(path)
         # A test that the user named is offered as a flow, so that its error is reported.
-        is_flow = path in self._exact or not is_test(data)
-        return FlowFile(path, stamp, _name_in(data, path), is_flow)
+        return file._replace(is_flow=True) if path in self._exact else file
+
+
+def read_flow_file(path: Path) -> FlowFile:
+    """Return a file as it is now."""
+    stamp, data = stamp_of(path), _data_of(path)
+    return FlowFile(path, stamp, _name_in(data, path), not is_test(data))
 
 
 def _data_of(path: Path) -> Any:

@@ -1,28 +1,29 @@
 """The flows of a project as tools: a flow that calls `answer` finds the definition with this name in the project.
 
 A flow becomes a tool when another one first calls it, and again when its file has changed. So a project with a
-thousand flows reads those that are called. A name is looked for among the names of the files first, then among all
-definitions.
+thousand flows reads those that are called.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
 from ..source.document import render_problem
 from ..tools.source import Source
+from .flow_list import FlowFile, read_flow_file
 from .preflight import tools_of
 
 if TYPE_CHECKING:
     from ..ir import Flow
     from ..tools.tool import Tool
     from .definitions import Definitions
-    from .flow_list import FlowFile, FlowList
+    from .flow_list import FlowList
     from .prepared import Prepared
 
 _being_read: ContextVar[tuple[FlowFile, ...]] = ContextVar("ropewalk_flows_being_read", default=())
@@ -30,6 +31,13 @@ _being_read: ContextVar[tuple[FlowFile, ...]] = ContextVar("ropewalk_flows_being
 _MOST_KNOWN = 1_000
 _ALIAS = "composable:"
 """The prefix that a composite tool has in its source system; the plain name means the same tool."""
+
+
+class OfferedFlow(NamedTuple):
+    """The file of a flow that is a tool, and the tools that the flow calls."""
+
+    file: FlowFile
+    calls: frozenset[str]
 
 
 class FlowTools(Source):
@@ -48,9 +56,8 @@ class FlowTools(Source):
     ) -> None:
         self._definitions, self._flows = definitions, flows
         self._make, self._connect_for = make, connect_for
-        self._offered: dict[str, FlowFile] = {}
-        self._called: dict[str, frozenset[str]] = {}  # the tools that these flows call
-        self._used: dict[tuple[str, str | None], frozenset[str]] = {}
+        self._offered: dict[str, OfferedFlow] = {}
+        self._used: dict[tuple[str, str | None, int], frozenset[str]] = {}
 
     async def connect(self, tool_ids: Collection[str] | None = None) -> None:
         """Register the flows that have these ids and are not registered, with the tools that they call themselves."""
@@ -62,43 +69,44 @@ class FlowTools(Source):
         broken = self._definitions.cards.broken
         for id in wanted & broken.keys():
             del broken[id]
-        files = [file for file in self._flows.look().values() if file.stamp is not None]
-        stems = set[str]().union(*(_names(id.removeprefix(_ALIAS)) for id in wanted))
-        by_stem = [file for file in files if _names(tool_name(file.path.stem)) & stems]
-        await self._register(by_stem, wanted)
-        if wanted:
-            await self._register([file for file in files if file not in by_stem], wanted)
+        files = {file.path: file for file in (*self._named_files(wanted), *self._flows.look().values()) if file.stamp}
+        await self._register([*files.values()], wanted)
+
+    def _named_files(self, wanted: set[str]) -> Iterator[FlowFile]:
+        """Yield the files with these names that documents name as files."""
+        for name in wanted & self._definitions.cards.flow_files.keys():
+            for path in map(Path, sorted(self._definitions.cards.flow_files[name])):
+                yield read_flow_file(path)
 
     def is_current(self, prepared: Prepared) -> bool:
-        """Return True if no file of a flow that a definition calls has changed since it became a tool."""
+        """Return True if no file has changed of the flows that a definition calls, also through others."""
         if not self._offered:
             return True
-        key = prepared.fingerprint, prepared.root
+        key = prepared.fingerprint, prepared.root, self._definitions.cards.toolbox.version
         used = self._used.get(key)
         if used is None:
             if len(self._used) >= _MOST_KNOWN:
                 self._used.clear()
-            used = self._used[key] = frozenset(tools_of(prepared.flow.body))
-        return self._all_unchanged(used)
+            used = self._used[key] = self._reached(tools_of(prepared.flow.body))
+        return all(self._offered[id].file.is_unchanged() for id in used)
 
     def forget_changed(self, ids: Collection[str]) -> None:
-        """Remove those of the tools that are or call a changed flow, so that `connect` reads these again."""
-        changed = [id for id in self._reached(ids) if not self._all_unchanged((id,))]
-        for id in changed:
+        """Remove those of the tools whose files have changed, and those that call them; `connect` reads them again."""
+        reached = self._reached(ids)
+        changed = {id for id in reached if not self._offered[id].file.is_unchanged()}
+        # The type of a flow follows from the flows that it calls.
+        for id in [id for id in reached if changed & self._reached((id,))] if changed else ():
             del self._offered[id]
             self._definitions.cards.toolbox.remove(id)
 
-    def _all_unchanged(self, ids: Collection[str]) -> bool:
-        return all(self._offered[id].is_unchanged() for id in self._reached(ids))
-
-    def _reached(self, ids: Collection[str]) -> set[str]:
-        """Return the flows that these tools are, and those that they call."""
-        reached, todo = set[str](), self._offered.keys() & set(ids)
-        while todo:
-            id = todo.pop()
-            reached.add(id)
-            todo |= (self._offered.keys() & self._called[id]) - reached
-        return reached
+    def _reached(self, ids: Iterable[str]) -> frozenset[str]:
+        """Return the flows among these tools, with those that they call."""
+        result, rest = set[str](), {*ids} & self._offered.keys()
+        while rest:
+            id = rest.pop()
+            result.add(id)
+            rest |= (self._offered[id].calls & self._offered.keys()) - result
+        return frozenset(result)
 
     async def _register(self, files: list[FlowFile], wanted: set[str]) -> None:
         """Register the flows in files that have a wanted id, and remove these ids from `wanted`."""
@@ -131,12 +139,10 @@ class FlowTools(Source):
         for id, (file, prepared) in found.items():
             wanted -= _names(id)
             if id not in broken:
-                # The type of its result follows from theirs.
-                self._called[id] = frozenset(tools_of(prepared.flow.body))
-                self.forget_changed(self._called[id])
                 cards.toolbox.register(self._make(prepared, None if id.startswith(_ALIAS) else id))
-                self._offered[id] = file
+                self._offered[id] = OfferedFlow(file, frozenset(tools_of(prepared.flow.body)))
         for _, prepared in found.values():
+            self.forget_changed(tools_of(prepared.flow.body))
             await self._connect_for(prepared.flow)
 
 

@@ -230,6 +230,13 @@ class Jobs:
         """Make tools known."""
         toolbox = self.context.toolbox
         missing = [id for id in ids if toolbox.is_missing(id)]
+        if missing and self.flow_tools is None and self.context.definitions.cards.flow_files:
+            from .flow_list import FlowList
+            from .flow_tools import FlowTools  # without a project only documents that name files need it
+
+            flows = FlowList(None)
+            self.flow_tools = FlowTools(self.context.definitions, flows, self.make_tool, self.connect_for)
+            self.sources.append(self.flow_tools)
         await connect_sources((self.own_tools, *self.sources), missing)
         # What the app itself or its project has needs no server.
         missing = [id for id in missing if toolbox.is_missing(id)]
@@ -341,6 +348,8 @@ class Jobs:
             "project": self.context.project,
             "root": loaded.root,
         }
+        if loaded.flow_files:
+            context["flows"] = dict(loaded.flow_files)
         # The record needs the file: `resume` with `upgrade` reads its current content.
         if loaded.file is not None:
             member = f":{loaded.file.name}" if hasattr(loaded.file, "name") else ""

@@ -89,7 +89,7 @@ class _NullableScope(ReadScope):
         if not ref.elide or path[0] != "output":
             return self._follow_path(known, path, "", at, None)
         inner = self._follow_path(known, path[1:], "", at, None)
-        if type(element_type(known, "output")) is Missing:
+        if type(element_type(known, "output")) is Missing and member_type(known, "output") == NULL:
             return inner
         return union_type(inner, self._follow_path(known, path, "", at, None))
 
@@ -213,7 +213,7 @@ def _schema_member_type(known: Sub, key: str | int) -> Type:
         return None if item is None else union_type(item, NULL)
     is_declared, inner = known.property(str(key))
     if not is_declared:
-        return NULL
+        return NULL if known.is_closed_to(str(key)) else None  # an open schema allows any value there
     is_certain = kinds == OBJECT and key in known.required()
     return inner if inner is None or is_certain else union_type(inner, NULL)
 

@@ -34,6 +34,8 @@ class Document:
     file: str
     text: str
     form: str = "yaml"
+    # The directory of the file; None for a text, whatever its name says.
+    directory: str | None = None
 
     @cached_property
     def lines(self) -> Lines:

@@ -132,7 +132,7 @@ def load(
     """Read a document."""
     # Read the text.
     if isinstance(source, str) and (form is not None or _is_text(source)):
-        text, file = source, name or "<text>"
+        text, file, directory = source, name or "<text>", None
         if len(text) > limits.size or len(text.encode("utf-8", "surrogatepass")) > limits.size:
             raise _too_large(file, limits)
     else:
@@ -140,14 +140,14 @@ def load(
             path = _file(Path(source))
         except OSError as error:  # a name too long, a directory that may not be entered
             raise _unreadable(name or str(source), error) from error
-        file = name or str(path)
+        file, directory = name or str(path), os.path.dirname(os.path.realpath(path))
         text = _read_text(path, file, limits)
     text = text.removeprefix("\ufeff")
 
     form = form or _form(file, text)
     parsed = _parsed.get(form, limits, text)
     if parsed is not None:
-        return Document(data=marshal.loads(parsed), file=file, text=text, form=form)
+        return Document(data=marshal.loads(parsed), file=file, text=text, form=form, directory=directory)
 
     # Parse it.
     try:
@@ -157,7 +157,7 @@ def load(
     except Refused as refused:
         lines = Lines(file, text)
         raise InvalidFlow(_problem(fault, lines) for fault in refused.faults) from None
-    document = Document(data=data, file=file, text=text, form=form)
+    document = Document(data=data, file=file, text=text, form=form, directory=directory)
     if not is_json(data):
         raise _not_json(document)
     _parsed.put(form, limits, text, data)

@@ -417,13 +417,10 @@ class Runner:
         kind = backend_kind(backend.kind)
         if kind.name != "local":
             place, name = (getattr(backend, attribute) for attribute in kind.fields.values())
-            if kind.is_built_in:
-                return executor_route(kind, self._executor(kind.name), (place, name or tool.name))
-            sources = getattr(self.index, "backend_sources", None)
-            source = sources.executor(backend) if sources is not None else None
-            return executor_route(kind, source, (name or tool.name,))
+            target = (place, name or tool.name) if kind.is_built_in else (name or tool.name,)
+            return executor_route(kind, self._executor(kind.name, backend), target)
         name = backend.name or ""
-        registry = self._executor("local")
+        registry = self._executor("local", backend)
         if self._executors["local"] is None:
             # The index's own handlers change only with its version, so look the handler up once.
             handler = registry.get(name) if registry is not None else None
@@ -433,10 +430,13 @@ class Runner:
                 return handler_route(handler, self._get_engine)
         return registry_route(registry, name, self._get_engine)
 
-    def _executor(self, kind: str) -> Any:
+    def _executor(self, kind: str, backend: ToolBackend) -> Any:
         """Return the executor that the user passed for a kind, or that of the index."""
-        executor = self._executors[kind]
-        return executor if executor is not None else getattr(self.index, kind, None)
+        executor = self._executors.get(kind)
+        if executor is not None:
+            return executor
+        find = None if kind == "local" else getattr(self.index, "executor", None)
+        return getattr(self.index, kind, None) if find is None else find(backend)
 
     def _bind_late(self, tool_id: str, tool: Tool | None) -> Bound:
         """Return a Bound that resolves the tool at every call."""

@@ -143,9 +143,8 @@ class Toolbox(Index):
                 self._sources = (*self._sources, self._providers)
             return self._providers
 
-    @property
-    def backend_sources(self) -> Sources:
-        """The opened sources of registered kinds (`[backends.NAME]` tables)."""
+    def _backend_sources(self) -> Sources:
+        """Return the opened sources of registered kinds (`[backends.NAME]` tables)."""
         with self._open_lock:
             if self._backends is None:
                 from .backends.sources import Sources
@@ -153,6 +152,13 @@ class Toolbox(Index):
                 self._backends = Sources(self)
                 self._sources = (*self._sources, self._backends)
             return self._backends
+
+    def executor(self, backend: ToolBackend) -> Any:
+        """Return the object whose `call_tool` calls the tools of a backend that is not local; None if there is none."""
+        if backend.kind == "provider":
+            return self.provider.executor(backend)
+        source = self.servers if backend.kind == "mcp" else self._backends
+        return None if source is None else source.executor(backend)
 
     @property
     def network(self) -> AddressPolicy:
@@ -404,7 +410,7 @@ class Toolbox(Index):
             raise ConfigError(
                 f"backend {name!r}: a server, provider or backend has this name already; choose another name"
             )
-        self.backend_sources.add(kind, name, _require_table(settings, "settings"))
+        self._backend_sources().add(kind, name, _require_table(settings, "settings"))
         self.touch()
 
     async def connect(self, name: str | None = None) -> None:

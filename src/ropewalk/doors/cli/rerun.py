@@ -22,7 +22,7 @@ from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
 from .output import first_line
 from .run import followed
-from .session import with_app
+from .session import naming_store, with_app
 from .signals import Wait, store_options
 
 if TYPE_CHECKING:
@@ -161,7 +161,8 @@ def in_quick_time(work: Callable[[App], Awaitable[T]], opened: Callable[[], App]
 
         async def main() -> T:
             async with opened() as app:
-                return await work(app)
+                with naming_store(app):
+                    return await work(app)
 
         with asyncio.Runner(loop_factory=loop) as runner:
             return runner.run(main())

@@ -236,12 +236,9 @@ def with_app(
         async with app:
             if tools and not lenient:
                 _check_rates(app)
-            with _telemetry(app), as_source(local_source()):
+            with _telemetry(app), as_source(local_source()), naming_store(app):
                 log_events(app)
-                try:
-                    return await work(app, interrupts)
-                except NotFound as error:
-                    raise _where_searched(app, error) from None
+                return await work(app, interrupts)
 
     handlers: list[Interrupts] = []
     try:
@@ -376,17 +373,21 @@ async def require_model(app: App, *, reachable: bool = True) -> None:
         await check_reachable(_REACH_SECONDS)
 
 
-def _where_searched(app: App, error: NotFound) -> NotFound:
+@contextlib.contextmanager
+def naming_store(app: App) -> Iterator[None]:
     """Add to the error for an unknown run where it was searched, and how to name another store."""
-    if error.what != "run" or error.why is not None:
-        return error
-    if isinstance(app.store, MissingStore):
-        reason = f"there is no store at {app.store.path}; to name another one, add -C PROJECT or --store URL"
-        return NotFound("run", error.id, why=reason)
-    address = getattr(app.store, "target", None)  # of Postgres; its name is the address without a password
-    searched = address.name if address is not None else getattr(app.store, "path", "this store")
-    reason = f"searched {searched}; to search another store, add -C PROJECT or --store URL"
-    return NotFound("run", error.id, suggestion=error.suggestion, why=reason)
+    try:
+        yield
+    except NotFound as error:
+        if error.what != "run" or error.why is not None:
+            raise
+        if isinstance(app.store, MissingStore):
+            reason = f"there is no store at {app.store.path}; to name another one, add -C PROJECT or --store URL"
+        else:
+            address = getattr(app.store, "target", None)  # of Postgres; its name is the address without a password
+            searched = address.name if address is not None else getattr(app.store, "path", "this store")
+            reason = f"searched {searched}; to search another store, add -C PROJECT or --store URL"
+        raise NotFound("run", error.id, suggestion=error.suggestion, why=reason) from None
 
 
 def facts_with_tools(app: App, run_id: str, project: Path | None) -> list[dict[str, Any]]:

@@ -142,7 +142,7 @@ class Builder:
         self.version = caller.version
         self.plans: dict[Region, StatePlan] = {}
         self.main: Region | None = None
-        self.last_call: NodeSlot | None = None  # in the outermost region
+        self.last_call: NodeSlot | None = None  # in the outermost region, if its nodes have one possible order
         self._bound: dict[str, Any] = {}
         roots = flow.body.roots
         self.secrets, self.uses_prev = knows_secrets or "secret" in roots, "prev" in roots
@@ -195,18 +195,19 @@ class Builder:
         region.writes = any(w is not None for w in writes)
         node_slots = [region.node_slots[node.id] for node in body.nodes]
         needs = [] if body.ordered else _needs(body)
-        # A watched run reports when nodes become ready, so it keeps its graph.
-        sequence = None
-        if not body.ordered and not self.watched:
+        order: list[NodeSlot] | None = node_slots
+        if not body.ordered:
             from .folds import in_sequence  # imported only by unordered regions
 
             sequence = in_sequence(needs)
-        if sequence is not None:
-            node_slots = [node_slots[i] for i in sequence]
-        region.sequential = body.ordered or sequence is not None
-        if region.owner is None:
+            order = None if sequence is None else [node_slots[i] for i in sequence]
+        # A watched run reports when nodes become ready, so it keeps its graph.
+        region.sequential = body.ordered or (order is not None and not self.watched)
+        if order is not None and region.sequential:
+            node_slots = order
+        if order is not None and region.owner is None:
             # Only computations follow it.
-            calls = (slot for slot in reversed(node_slots) if type(slot.node.op) not in (Compute, Validate))
+            calls = (slot for slot in reversed(order) if type(slot.node.op) not in (Compute, Validate))
             self.last_call = next(calls, None)
         plan = None
         if region.writes and not region.sequential:

@@ -433,10 +433,10 @@ class CompileContext:
                 target = self._sender(bound)
             # An unordered region waits for the commits of its nodes together.
             defers_commit = not node_slot.region.sequential and self.builder.runs_in_loop(node_slot)
-            at_root = node_slot.region.owner is None and node_slot.region.sequential and node_slot.unwrapped
+            last = self.builder.last_call if node_slot.region.owner is None and node_slot.unwrapped else None
             call = durable.DurableCall(
                 tool, target, get, node_slot, lease=self.builder.lease, defers_commit=defers_commit,
-                ends_run=at_root and node_slot is self.builder.last_call, failure_ends_run=at_root,
+                ends_run=node_slot is last, failure_ends_run=last is not None,
                 runs_alone=_runs_alone(node_slot.region),
             )  # fmt: skip
             return Step(whole, call.run)

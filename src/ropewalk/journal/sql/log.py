@@ -492,11 +492,11 @@ class SqlLog:
 
     async def _packed_result(self, result: Json) -> PackedResult:
         """Return the result with references to the values that the run has recorded."""
-        if self._recorded.total <= INLINE and not self.past:
+        if self._recorded.total <= INLINE:
             raw = None if result is None else encode(result, "result")
             if raw is None or len(raw) <= INLINE_RESULT:
                 return PackedResult(raw)
-            if len(raw) <= INLINE:
+            if len(raw) <= INLINE and not self.past:
                 return pack_result(result, self._recorded, ())
         return await asyncio.to_thread(self._pack_large_result, result)
 

@@ -25,7 +25,7 @@ Outcomes: TypeAlias = list[Any] | None
 """One per item, an exception for a failure; None when all are entries and all are written."""
 
 
-_MOST_EARLY: Final = 16
+_MOST_EARLY: Final = 4
 """Early writes in one turn of the loop: a task that never waits must let others run."""
 
 
@@ -56,7 +56,7 @@ class WriteBatch:
         self._scheduled = False
         # Of this turn of the loop: the task that added the first item, whether others added some, and the early writes.
         self._task: asyncio.Task[Any] | None = None
-        self._is_shared = False
+        self._is_shared = self._was_shared = False
         self._early = 0
 
     def add(self, item: Item) -> None:
@@ -72,8 +72,10 @@ class WriteBatch:
     def write_early(self) -> None:
         """Write the items now, if the task that calls is the only one that writes in this turn of the loop."""
 
-        # Nobody can know whether the loop has more to do. But of several tasks, only the first one writes early.
-        if not (self._is_shared or self._batches_in_thread or self._early >= _MOST_EARLY):
+        # Nobody can know whether the loop has more to do. So of tasks that write in the same turn the first one writes
+        # early, and none of them in the next turn.
+        is_shared = self._is_shared or self._was_shared
+        if not (is_shared or self._batches_in_thread or self._early >= _MOST_EARLY):
             self._early += 1
             self._write()
 
@@ -107,8 +109,8 @@ class WriteBatch:
         self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._scheduled = self._is_shared = False
-        self._early, self._task = 0, None
+        self._was_shared, self._is_shared = self._is_shared, False
+        self._scheduled, self._early, self._task = False, 0, None
         self._write()
 
     def _write(self) -> None:

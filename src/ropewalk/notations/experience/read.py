@@ -20,8 +20,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import field
 from typing import Any, Final
 
+from ...check.export import of_kinds
 from ...check.structure import cycles
 from ...check.types import ALL, NULL, Sub, describe_kinds
+from ...check.updates import accepted_by
 from ...errors import InvalidFlow, Problem
 from ...expr.ast import Expr, Fn, Lit, Ref, refs
 from ...fast_dataclass import dataclass
@@ -523,7 +525,7 @@ def input_and_seeds(
     """Return the schema of the input, declared or inferred, and the state fields that begin with a member of it."""
     declared = document.fields.get("inputSchema")
     if declared is not None:
-        return _with_state_types(document, declared), seeded_fields(declared, state)
+        return _with_state_types(document, declared, state), seeded_fields(declared, state)
     schema, early = _infer_input(document, body)
     return schema, tuple(name for name in state if name in early)
 
@@ -556,31 +558,24 @@ def seeded_fields(schema: Json, state: Mapping[str, Channel]) -> tuple[str, ...]
     return tuple(name for name in state if name in properties)
 
 
-def _with_state_types(document: ExperienceDocument, schema: Json) -> Json:
+def _with_state_types(document: ExperienceDocument, schema: Json, state: Mapping[str, Channel]) -> Json:
     """Return the schema of the input in which each member has the type of the state field that it begins."""
-    declared = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(schema, dict) or not isinstance(declared, dict):
+    fields = seeded_fields(schema, state)
+    if not isinstance(schema, dict) or not fields:
         return schema
-    properties = dict(declared)
-    for name, member in declared.items():
-        takes = _type_of_updates(document.schema.get(name, {}))
+    properties = dict(schema["properties"])
+    for name in fields:
+        member, takes = properties[name], accepted_by(state[name])
         kinds = Sub(schema, member).kinds()
-        if takes is None or not kinds & ~(Sub(None, {"type": takes}).kinds() | NULL):
+        if takes is None or not kinds & ~takes.kinds():
             continue
         if kinds == ALL:  # it declares no type of its own
-            properties[name] = {**(member if isinstance(member, dict) else {}), "type": [takes, "null"]}
+            properties[name] = {**(member if isinstance(member, dict) else {}), **of_kinds(takes.kinds())}
             continue
-        message = f"is {describe_kinds(kinds)}, but sets the state field {name!r}, which is declared as type {takes}"
-        path = f"inputSchema.properties.{name}"
-        is_typed = isinstance(member, dict) and "type" in member
-        add_problem(document.problems, f"{path}.type" if is_typed else path, message)
+        expected = describe_kinds(takes.kinds() & ~NULL)
+        message = f"is {describe_kinds(kinds)}, but sets the state field {name!r}, which takes {expected}"
+        add_problem(document.problems, f"inputSchema.properties.{name}", message)
     return {**schema, "properties": properties}
-
-
-def _type_of_updates(declared: dict[str, Json]) -> str | None:
-    """Return the type of the values that a state field takes; None if it takes any."""
-    reducer, type = REDUCERS.get(str(declared.get("merge"))), declared.get("type")
-    return str(type) if type not in (None, "", ANY) else reducer.takes if reducer is not None else None
 
 
 def _read_before_written(body: Graph, outer_writes: AbstractSet[str]) -> Iterator[str]:
