@@ -21,7 +21,8 @@ from ..errors import FlowFailed, InvalidFlow, Problem
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..ir import Flow, bodies
-from ..journal.protocol import NewRun, RunRow
+from ..journal.address import run_sync_in_thread
+from ..journal.protocol import ACCEPTED, NewRun, RunRow, Store
 from ..notations.registry import value_in
 from ..schema import compile_schema, without_required_defaults
 from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
@@ -143,7 +144,15 @@ class FlowTool(Routed):
         get_engine = get_engine or self.host.get_engine
         waits = get_engine is not None and self.waits()
         schema = self.host.value_schema
-        return Route(send=send, timeout=math.inf, per_attempt=True, result_schema=schema, waits=waits)
+
+        async def accepts(key: str | None) -> bool:
+            engine_of_run = _engine_of_caller(get_engine, key)
+            if engine_of_run is None or key is None:
+                return False
+            store = engine_of_run().store
+            return await run_sync_in_thread(store, lambda: _has_accepted(store, key))
+
+        return Route(send=send, timeout=math.inf, per_attempt=True, result_schema=schema, accepts=accepts, waits=waits)
 
     def waits(self) -> bool:
         """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow."""
@@ -253,6 +262,16 @@ class FlowTool(Routed):
         if program is None or program.version != caller.version:
             program = self._program = compile_flow(self.flow, caller)
         return program
+
+
+def _has_accepted(store: Store, run_id: str) -> bool:
+    """Return True if a person accepted a result that does not fit, in a run or in a part of it."""
+    if store.get_run(run_id) is None:
+        return False
+    past = store.history(run_id)
+    if any(entry.kind == ACCEPTED for entry in past):
+        return True
+    return any(_has_accepted(store, f"{run_id}/{path}") for path in {entry.path for entry in past})
 
 
 def _engine_of_caller(get_engine: EngineGetter | None, key: str | None) -> EngineGetter | None:

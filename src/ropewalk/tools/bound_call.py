@@ -235,7 +235,13 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
             await turn()
         seconds = limit if timeout is None else timeout
         sent = args if route.strict else fresh(args)  # the executor may change its arguments
-        return check_result(await _dispatch(seconds, route, (sent, key, seconds, guarded(on_progress)), fail))  # 6 to 8
+        raw = await _dispatch(seconds, route, (sent, key, seconds, guarded(on_progress)), fail)  # 6
+        try:
+            return check_result(raw)  # 7 and 8
+        except OutputValidationFailed:
+            if route.accepts is None or not await route.accepts(key):
+                raise
+            return raw, None
 
     async def call(
         args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None

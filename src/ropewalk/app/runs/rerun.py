@@ -23,7 +23,7 @@ from ...events import Event
 from ...fast_dataclass import dataclass
 from ...ir import Flow, nodes_of
 from ...journal.address import run_sync_in_thread
-from ...journal.protocol import Entry, Key, Log, RunRow, Store
+from ...journal.protocol import ACCEPTED, Entry, Key, Log, RunRow, Store
 from ...journal.undo import UNDONE
 from ...notations.records import Outcome, outcome
 from ...ops import Call
@@ -322,6 +322,7 @@ async def _forget_steps(
     # Recorded first: if the process dies here, the run fails as before, and nothing is called again.
     past: Any = log.past  # a dict, which `forget` changes as well
     accepted = [item.entry for item in plan.accepted if item.entry is not None]
+    accepted += [replace(entry, kind=ACCEPTED, data=None) for entry in accepted]
     for entry in (*accepted, *ending_with_failures(row, past, plan.keys)):
         await log.append(entry)
         past[entry.path, entry.kind] = entry

@@ -217,6 +217,8 @@ class Route:
     per_attempt: bool = False
     # Returns the schema of the result, where the tool's own may be out of date.
     result_schema: Callable[[], Json] | None = None
+    # Returns True if a result that does not fit is used all the same, by the key of the call.
+    accepts: Callable[[str | None], Awaitable[bool]] | None = None
     # The call may wait for a person: a flow for its events and approvals, a server for answers.
     waits: bool = False
     # The arguments that must be an `int`; JSON Schema also calls 2.0 an integer.
