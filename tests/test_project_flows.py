@@ -99,9 +99,8 @@ def test_a_wrong_flow_is_named_with_its_place(project: Path) -> None:
 
     async def case(app: App) -> None:
         [problem] = await problems(app, project / "outer.yaml")
-        assert "answer.yaml has this name, and is wrong" in problem
-        assert "answer.yaml:5:" in problem
-        assert "did you mean params" in problem
+        why = "its flow is wrong: answer.yaml:5:42: nodes[0].parms: unknown key; did you mean params?"
+        assert problem == f"tool 'answer': {why}"
 
     in_project(project, case)
 
@@ -131,7 +130,7 @@ def test_the_next_run_uses_a_changed_flow_also_of_a_flow_in_between(project: Pat
             (project / "answer.yaml").write_text(ANSWER)
             assert read((await app.run(project / file))["results"]) == {"s": "ROPE"}
         (project / "answer.yaml").write_text("kind: chain\nname: answer\n")
-        with pytest.raises(InvalidFlow, match=r"answer\.yaml has this name, and is wrong"):
+        with pytest.raises(InvalidFlow, match=r"its flow is wrong: answer\.yaml:1:1"):
             await app.run(project / "outer.yaml")
         (project / "answer.yaml").unlink()
         with pytest.raises(InvalidFlow, match="unknown tool 'answer'"):
@@ -292,3 +291,42 @@ def test_a_run_with_a_named_file_continues_in_another_process(project: Path) -> 
 
     assert in_project(project, begin) == "waiting"
     assert in_project(project, end)["a"] == {"s": "A"}
+
+
+def test_a_file_is_that_file_whatever_else_has_its_name(project: Path) -> None:
+    for folder in ("a", "b"):
+        (project / folder).mkdir()
+        text = ANSWER.replace("name: answer", "name: shout").replace("{id: s", f"{{id: {folder}")
+        (project / folder / "same.yaml").write_text(text)
+    (project / "outer.yaml").write_text(
+        "kind: chain\nname: outer\nnodes:\n- {id: x, type: tool, tool: ./a/same.yaml, params: {q: x}}\n"
+        "- {id: y, type: tool, tool: ./b/same.yaml, params: {q: y}}\n"
+        "- {id: z, type: tool, tool: shout, params: {text: z}}\n"
+    )
+
+    async def case(app: App) -> None:
+        results = (await app.run(project / "outer.yaml"))["results"]
+        assert results == {"x": {"a": "X"}, "y": {"b": "Y"}, "z": "Z"}
+
+    in_project(project, case)
+
+
+def test_a_mistake_in_a_flow_in_between_is_shown_where_it_is(project: Path) -> None:
+    (project / "top.yaml").write_text(calling("top", "outer"))
+
+    async def case(app: App) -> None:
+        for text, why in (
+            (
+                ANSWER.replace("shout", "shuot"),
+                "answer.yaml:5:35: nodes[0].tool: unknown tool 'shuot'; did you mean shout?",
+            ),
+            ("kind: [\n", "answer.yaml:2:1: "),
+        ):
+            (project / "answer.yaml").write_text(text)
+            [problem] = await problems(app, project / "top.yaml")
+            start = (
+                "tool 'outer': its flow is wrong: outer.yaml:3:35: nodes[0].tool: tool 'answer': its flow is wrong: "
+            )
+            assert problem.startswith(start + why), problem
+
+    in_project(project, case)

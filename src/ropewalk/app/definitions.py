@@ -252,9 +252,10 @@ class Definitions:
         notation = notation_of(document)
         flow_files: dict[str, str] = {}
         if file is not None and directory is not None and "./" in getattr(file, "text", ""):
-            from .flow_references import with_flow_names  # few documents name files
+            from .flow_references import FlowReferences  # few documents name files
 
-            document = with_flow_names(document, directory, flow_files)
+            references = FlowReferences(directory, self.cards.directory)
+            document, flow_files = references.replaced(document), references.files
         document = notation.hooks.prepare(document, self.cards, directory)
         key = _document_hash(document)
         known = self._compiled.get(key) if key is not None else None
@@ -277,8 +278,7 @@ class Definitions:
 
     def _with_files(self, prepared: Prepared, flow_files: Mapping[str, str]) -> Prepared:
         """Return a definition that calls flows in files, and note these files for the tools of the project."""
-        for name, path in flow_files.items():
-            self.cards.flow_files.setdefault(name, set()).add(path)
+        self.cards.flow_files.update(flow_files)
         return replace(prepared, flow_files=tuple(flow_files.items()))
 
     def _share(self, compiled: Compiled, fingerprint: str, file: Any = None, root: str | None = None) -> Prepared:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import InvalidFlow, Problem
-from .flow_list import read_flow_file
+from ..values import digest
 from .python_file import python_place
 
 DATA: Final = frozenset(
@@ -22,30 +21,45 @@ DATA: Final = frozenset(
 _FILE: Final = r"\.\.?/.+\.(ya?ml|json|py:\w+)"
 
 
-def with_flow_names(document: Any, directory: str, files: dict[str, str]) -> Any:
-    """Return a document with the names of flows in place of their files, which are noted in `files`."""
-    if isinstance(document, Mapping):
-        return {key: value if key in DATA else _named(key, value, directory, files) for key, value in document.items()}
-    if isinstance(document, list):
-        return [with_flow_names(item, directory, files) for item in document]
-    return document
+PREFIX: Final = "flow"
+"""The prefix of the ids of tools that documents name as files."""
 
 
-def _named(key: str, value: Any, directory: str, files: dict[str, str]) -> Any:
-    if key == "tool" and isinstance(value, str):
-        return _name_of_file(value, directory, files)
-    if key == "tools" and isinstance(value, list):
-        return [_name_of_file(item, directory, files) if isinstance(item, str) else item for item in value]
-    return with_flow_names(value, directory, files)
+class FlowReferences:
+    """Replaces the files that one document names by the ids of their flows."""
 
+    # `base` is the directory of the project: the id of a file is its path from there.
 
-def _name_of_file(text: str, directory: str, files: dict[str, str]) -> str:
-    path = Path(directory, text)
-    if not re.fullmatch(_FILE, text) or not (python_place(path) or (path, ""))[0].is_file():
-        return text
-    path = path.resolve()
-    name = read_flow_file(path).name
-    if files.setdefault(name, str(path)) != str(path):
-        message = f"{path.name} and {Path(files[name]).name} have the name {name!r}; give one of them another `name`"
-        raise InvalidFlow([Problem(path="", message=message)])
-    return name
+    def __init__(self, directory: str, base: Path | None) -> None:
+        self._directory, self._base = directory, base
+        self.files: dict[str, str] = {}
+        """The files that the document names, by id."""
+
+    def replaced(self, document: Any) -> Any:
+        """Return a document with the ids of flows in place of their files."""
+        if isinstance(document, Mapping):
+            return {key: value if key in DATA else self._replaced(key, value) for key, value in document.items()}
+        if isinstance(document, list):
+            return [self.replaced(item) for item in document]
+        return document
+
+    def _replaced(self, key: str, value: Any) -> Any:
+        if key == "tool" and isinstance(value, str):
+            return self._id(value)
+        if key == "tools" and isinstance(value, list):
+            return [self._id(item) if isinstance(item, str) else item for item in value]
+        return self.replaced(value)
+
+    def _id(self, text: str) -> str:
+        path = Path(self._directory, text)
+        if not re.fullmatch(_FILE, text) or not (python_place(path) or (path, ""))[0].is_file():
+            return text
+        path = path.resolve()
+        start = Path(self._directory).resolve() if self._base is None else self._base.resolve()
+        # A tool id has no slashes, and a file outside of the project has no short path.
+        inside = path.relative_to(start) if path.is_relative_to(start) else Path(digest(str(path))[:8], path.name)
+        place = python_place(inside)
+        name = str(inside.with_suffix("") if place is None else place[0].with_suffix("") / place[1])
+        id = f"{PREFIX}:{re.sub(r'[^A-Za-z0-9_-]+', '.', name)[-100:].strip('.')}"
+        self.files[id] = str(path)
+        return id

@@ -7,17 +7,19 @@ thousand flows reads those that are called.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
 from ..source.document import render_problem
 from ..tools.source import Source
 from .flow_list import FlowFile, read_flow_file
-from .preflight import tools_of
+from .flow_references import PREFIX
+from .preflight import check_cycles, tools_of
 
 if TYPE_CHECKING:
     from ..ir import Flow
@@ -43,7 +45,7 @@ class OfferedFlow(NamedTuple):
 class FlowTools(Source):
     """Registers the flows of a project as tools of its toolbox."""
 
-    names = ("", _ALIAS.rstrip(":"))
+    names = ("", _ALIAS.rstrip(":"), PREFIX)
 
     # `make` makes a tool of a definition; `connect_for` makes the tools known that a flow calls.
 
@@ -62,21 +64,83 @@ class FlowTools(Source):
     async def connect(self, tool_ids: Collection[str] | None = None) -> None:
         """Register the flows that have these ids and are not registered, with the tools that they call themselves."""
         self.forget_changed(tool_ids or ())
-        toolbox = self._definitions.cards.toolbox
-        wanted = {id for id in tool_ids or () if ":" not in id.removeprefix(_ALIAS) and toolbox.is_missing(id)}
-        if not wanted:
-            return
-        broken = self._definitions.cards.broken
-        for id in wanted & broken.keys():
-            del broken[id]
-        files = {file.path: file for file in (*self._named_files(wanted), *self._flows.look().values()) if file.stamp}
-        await self._register([*files.values()], wanted)
+        cards = self._definitions.cards
+        missing = {id for id in tool_ids or () if cards.toolbox.is_missing(id)}
+        for id in missing & cards.broken.keys():
+            del cards.broken[id]
+        named = {id: read_flow_file(Path(cards.flow_files[id])) for id in missing & cards.flow_files.keys()}
+        found = {id: (file, await self._prepare(file, {id})) for id, file in named.items() if file.stamp}
+        wanted = {id for id in missing if ":" not in id.removeprefix(_ALIAS)}
+        files = self._flows.look().values() if wanted else ()
+        for file in files:
+            ids = wanted & {*_names(file.name), f"{_ALIAS}{file.name}"}
+            if not ids or not file.stamp:
+                continue
+            prepared = await self._prepare(file, ids)
+            for id in () if prepared is None else _ids_of(prepared, wanted):
+                if id in found:
+                    names = f"{self._shown(found[id][0])} and {self._shown(file)}"
+                    cards.broken[id] = f"{names} have this name; give one of them another `name`"
+                found[id] = file, prepared
+        await self._offer({id: (file, prepared) for id, (file, prepared) in found.items() if prepared is not None})
 
-    def _named_files(self, wanted: set[str]) -> Iterator[FlowFile]:
-        """Yield the files with these names that documents name as files."""
-        for name in wanted & self._definitions.cards.flow_files.keys():
-            for path in map(Path, sorted(self._definitions.cards.flow_files[name])):
-                yield read_flow_file(path)
+    async def _prepare(self, file: FlowFile, ids: Collection[str]) -> Prepared | None:
+        """Prepare the flow in a file; if it is wrong, note why there are no tools with these ids."""
+        broken, outer = self._definitions.cards.broken, _being_read.get()
+        if file in outer:  # programs are read with their tools, so one that calls itself has no end
+            cycle = cycle_message([each.name for each in outer[outer.index(file) :]])
+            broken.update(dict.fromkeys(ids, cycle))
+            return None
+        token = _being_read.set((*outer, file))
+        try:
+            return await self._definitions.find_async(file.path)
+        except (RopewalkError, OSError) as error:
+            for id in ids:
+                broken.setdefault(id, self._why_wrong(file, error))
+            return None
+        finally:
+            _being_read.reset(token)
+
+    async def _offer(self, found: Mapping[str, tuple[FlowFile, Prepared]]) -> None:
+        """Register flows as tools, with the tools that they call; one that is wrong is none."""
+        cards = self._definitions.cards
+        for id, (file, prepared) in found.items():
+            if id not in cards.broken:
+                cards.toolbox.register(self._made(prepared, id))
+                self._offered[id] = OfferedFlow(file, frozenset(tools_of(prepared.flow.body)))
+        for id, (file, prepared) in found.items():
+            self.forget_changed(tools_of(prepared.flow.body))
+            await self._connect_for(prepared.flow)
+            # A cycle is a problem of each definition in it, so every check names it.
+            if id not in self._offered or check_cycles(prepared.flow, cards.toolbox):
+                continue
+            if problems := self._definitions.check(prepared, unknown_tools="problem").problems:
+                cards.broken[id] = self._why_wrong(file, InvalidFlow(problems))
+                del self._offered[id]
+                cards.toolbox.remove(id)
+
+    def _made(self, prepared: Prepared, id: str) -> Tool:
+        """Make a tool with an id."""
+        prefix, colon, name = id.partition(":")
+        if prefix != PREFIX or not colon:
+            return self._make(prepared, None if id.startswith(_ALIAS) else id)
+        tool = replace(self._make(prepared, name), namespace=PREFIX)
+        handler: Any = tool.handler
+        handler.id = id
+        return tool
+
+    def _why_wrong(self, file: FlowFile, error: Exception) -> str:
+        """Return the first problem of a flow that cannot be a tool because of it."""
+        text = render_problem(error.problems[0]) if isinstance(error, InvalidFlow) and error.problems else str(error)
+        shown = self._shown(file)
+        line = text.partition("\n")[0].replace(str(file.path), shown)
+        return f"its flow is wrong: {line if line.startswith(shown) else f'{shown}: {line}'}"
+
+    def _shown(self, file: FlowFile) -> str:
+        """Return the path of a file in its project."""
+        base = self._definitions.cards.directory
+        inside = base is not None and file.path.is_relative_to(base)
+        return str(file.path.relative_to(base)) if base is not None and inside else str(file.path)
 
     def is_current(self, prepared: Prepared) -> bool:
         """Return True if no file has changed of the flows that a definition calls, also through others."""
@@ -108,43 +172,6 @@ class FlowTools(Source):
             rest |= (self._offered[id].calls & self._offered.keys()) - result
         return frozenset(result)
 
-    async def _register(self, files: list[FlowFile], wanted: set[str]) -> None:
-        """Register the flows in files that have a wanted id, and remove these ids from `wanted`."""
-        cards, outer = self._definitions.cards, _being_read.get()
-        broken = cards.broken
-        found: dict[str, tuple[FlowFile, Prepared]] = {}
-        for file in files:
-            named = wanted & {*_names(file.name), f"{_ALIAS}{file.name}"}
-            if not named:
-                continue
-            if file in outer:  # programs are read with their tools, so one that calls itself has no end
-                cycle = cycle_message([each.name for each in outer[outer.index(file) :]])
-                broken.update(dict.fromkeys(named, cycle))
-                continue
-            token = _being_read.set((*outer, file))
-            try:
-                prepared = await self._definitions.find_async(file.path)
-            except (RopewalkError, OSError) as error:
-                why = f"the flow {file.path.name} has this name, and is wrong: {_first_line(error)}"
-                for id in named:
-                    broken.setdefault(id, why)
-                continue
-            finally:
-                _being_read.reset(token)
-            for id in _ids_of(prepared, wanted):
-                if id in found:
-                    names = f"{found[id][0].path.name} and {file.path.name}"
-                    broken[id] = f"{names} have this name; give one of them another `name`"
-                found[id] = file, prepared
-        for id, (file, prepared) in found.items():
-            wanted -= _names(id)
-            if id not in broken:
-                cards.toolbox.register(self._make(prepared, None if id.startswith(_ALIAS) else id))
-                self._offered[id] = OfferedFlow(file, frozenset(tools_of(prepared.flow.body)))
-        for _, prepared in found.values():
-            self.forget_changed(tools_of(prepared.flow.body))
-            await self._connect_for(prepared.flow)
-
 
 def _ids_of(prepared: Prepared, wanted: set[str]) -> list[str]:
     """Return the ids of a flow as a tool by which it is wanted."""
@@ -155,8 +182,3 @@ def _ids_of(prepared: Prepared, wanted: set[str]) -> list[str]:
 def _names(id: str) -> set[str]:
     """Return the names of a tool: its id, and its name in programs."""
     return {id, re.sub(r"\W", "_", id)}
-
-
-def _first_line(error: Exception) -> str:
-    text = render_problem(error.problems[0]) if isinstance(error, InvalidFlow) and error.problems else str(error)
-    return text.partition("\n")[0]

@@ -78,7 +78,8 @@ def open_project(
     context.project = str(config.directory)
     context.model_settings, context.n8n_tools = config.claude, config.n8n_tools
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
-    context.definitions.cards.effects = config.plans.effects
+    cards = context.definitions.cards
+    cards.effects, cards.directory = config.plans.effects, config.directory
     plans, usual = config.plans, PlanSettings()
     if (plans.cpu_seconds, plans.wall_seconds) != (usual.cpu_seconds, usual.wall_seconds):
         from ..plans.boundary.pool import Limits, pool

@@ -59,8 +59,10 @@ class Cards:
         """Checks the definition in a directory."""
         self.connect_tools: Callable[[Collection[str]], Awaitable[None]] = toolbox.connect_for
         """Connects the servers of tools, and finds those that are flows of the project."""
-        self.flow_files: dict[str, set[str]] = {}
-        """The files that documents call as tools (`tool: ./answer.yaml`), by the name of their flow."""
+        self.directory: Path | None = None
+        """The directory of the project, if there is one."""
+        self.flow_files: dict[str, str] = {}
+        """The files that documents call as tools (`tool: ./answer.yaml`), by the ids that stand for them."""
         self.broken: dict[str, str] = {}
         """Why a flow of the project is not the tool that its name means, by id."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}

@@ -51,7 +51,7 @@ class Prepared:
     root: str | None = None
     # The path that a recorded definition was read from, or None.
     origin: str | None = None
-    # The files of flows that the document calls by their files, by the name of the flow.
+    # The files of flows that the document calls by their files, by the ids that stand for them.
     flow_files: tuple[tuple[str, str], ...] = ()
     # The id of a stored definition, or None.
     stored_id: str | None = None

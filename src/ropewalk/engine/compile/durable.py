@@ -33,6 +33,7 @@ from ...ir import Getter, Step, whole
 from ...journal.past import load
 from ...journal.protocol import Entry
 from ...journal.sql.leases import boottime
+from ...tools.call_errors import CANCELLED_ITSELF
 from ...tools.raw_result import RawResult, shortened
 from ...values import NOT_JSON, Json, digest
 from ..frame import PARENT, RUN, Frame, NodeSlot, key_of, path_of
@@ -82,6 +83,9 @@ class HandlerCall(NamedTuple):
     direct: Direct
     # Seconds for one call.
     timeout: float
+
+
+_HELD_STOP: Final = 0.05  # seconds for a stop that a tool has held back
 
 
 class DurableCall:
@@ -156,6 +160,9 @@ class DurableCall:
                 value = self._settle(raw) if value is NOT_JSON else value
         except ToolError as exc:
             committed = _append_failure(run, node_slot, path, exc, args_digest, started)
+            if exc.__cause__ is not None and exc.__cause__.args == (CANCELLED_ITSELF,):
+                # An interrupted tool held the loop, which has yet to hear of the stop that the run ends with.
+                await asyncio.sleep(_HELD_STOP)
             if not (self._failure_ends_run and run.ends_with(committed)):
                 await committed
             raise
