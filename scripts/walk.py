@@ -10,7 +10,7 @@ that field. What is computed from it is another value, which the walk does not f
 - A place is a function that has the value: it is called with it, or reads it from a field.
 - A room is a package, as in the layers of tests/test_house.py; each package of `doors` counts by itself.
 - A climb is a step to a place on a higher layer, in the order in which the code is written: back to the caller that
-  passes the value on again counts as well. From a field the walk goes on with its readers, the highest layer first.
+  passes the value on again counts as well. From a field the walk continues with its readers, the highest layer first.
 
 Receivers of calls are known by their annotations. The walk ends at a call that stays unknown, which is listed as lost,
 at the method of a protocol, and at an error that names the value. `--check` prints what exceeds

@@ -76,7 +76,7 @@ class Definitions:
         self._compiled: dict[bytes, tuple[Compiled, str]] = {}
         self._checked: dict[tuple[str, str | None, bool], tuple[int, Any, Checked]] = {}
 
-    # --- the four ways to a definition: `get`, `find`, `find_async`, and `App.load` over them ---------------------
+    # --- the ways to a definition; `App.load` and `App.load_async` delegate to the last two -----------------------
 
     def get(self, source: Source | Definition | RunRow, file: Any = None, root: str | None = None) -> Prepared:
         """Prepare a definition without asking the store: a file, text, document, flow in Python, or a stored record."""

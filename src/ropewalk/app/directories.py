@@ -1,9 +1,6 @@
 """Experiences in their directories: who calls their modules, which state a run begins with, one inside another.
 
-The files of a directory whose texts are part of its experience: prompts, skills, schemas of answers.
-
-They are read when the definition is read. So a run keeps the prompts that it began with, and a changed prompt is a
-changed definition. Paths stay inside the directory.
+The files whose texts are part of an experience are read with its definition (`notations/experience/project.py`).
 """
 
 from __future__ import annotations
@@ -12,13 +9,12 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, value_of_run
 from ..errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
-from ..notations.experience.models import named_files
 from ..notations.experience.nodes import SHARED_STATE
 from ..notations.registry import value_in
 from ..schema import compile_schema
@@ -26,7 +22,7 @@ from ..state import check_writes
 from ..tools.backends.route import Args, OnProgress, Route
 from ..tools.bound_call import Bound, Rules, bind_route
 from ..tools.directory.directory import DirectoryCaller
-from ..tools.directory.paths import PathError, find, read
+from ..tools.directory.paths import PathError, find
 from ..values import Json
 
 if TYPE_CHECKING:
@@ -156,28 +152,3 @@ def still_there(root: str, run_id: str) -> None:
     """Raise an error if the directory that a run was started from is gone."""
     if not Path(root).is_dir():
         raise NotFound("directory", root, why=f"run {run_id!r} was started from it; put it back there to resume")
-
-
-MOST: Final = 1_000_000
-"""Bytes that such a file may hold."""
-
-
-def with_files(document: Mapping[str, Any], root: str | None) -> Mapping[str, Any]:
-    """Return an experience with the texts of the files that it names in `files`."""
-    if root is None or "graph" not in document:
-        return document
-    known = document.get("files")
-    texts: dict[str, Any] = dict(known) if isinstance(known, Mapping) else {}
-    for name in named_files(document):
-        if not isinstance(texts.get(name), str):
-            texts[name] = _text(root, name)
-    return {**document, "files": texts} if texts else document
-
-
-def _text(root: str, name: str) -> Any:
-    try:
-        return read(Path(root), name, MOST).decode("utf-8-sig").replace("\r\n", "\n")
-    except PathError as wrong:
-        return {"problem": str(wrong)}
-    except UnicodeDecodeError as error:
-        return {"problem": f"{name} is not UTF-8 at byte {error.start}; write it as UTF-8"}

@@ -99,10 +99,10 @@ def held_by(connection: Connection, run: int) -> set[bytes]:
 
 def pack_result(result: Json, recorded: RecordedValues, held: Collection[bytes]) -> PackedResult:
     """Return a result with references to recorded values, and to blobs of which the run holds `held` already."""
-    splitter = _Splitter(recorded, held)
-    skeleton = splitter.split(result, [], orjson.dumps(result))
+    splitter, raw = _Splitter(recorded, held), orjson.dumps(result)
+    skeleton = splitter.split(result, [], raw)
     if not splitter.references:
-        return PackedResult(pack(orjson.dumps(result)))
+        return PackedResult(pack(raw))
     packed = pack(orjson.dumps([skeleton, splitter.references]))
     return PackedResult(packed, True, splitter.blobs.values(), splitter.held)
 
