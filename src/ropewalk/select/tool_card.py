@@ -58,7 +58,9 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
         raise InvalidTool(f"tool {name!r}: tags must be a list of strings")
     namespace = texts["namespace"]
     key = f"{namespace}:{name}" if namespace else name
-    return _card(key, name, texts["description"] or "", texts["category"], namespace, definition.get("inputSchema"), tags)
+    return _card(
+        key, name, texts["description"] or "", texts["category"], namespace, definition.get("inputSchema"), tags
+    )
 
 
 def category_of(tool: Tool) -> str | None:
