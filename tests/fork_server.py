@@ -52,7 +52,7 @@ _LAZY = (
     "cyclopts.help", "docstring_parser", "rich.panel", "anthropic.resources.messages", "anthropic.resources.beta",
     "mcp.server.stdio", "mcp_server_git.server", "mcp_server_time.server",
 )  # fmt: skip
-_LARGE_PAGE, _MADV_HUGEPAGE, _MADV_COLLAPSE = 2 << 20, 14, 25  # of Linux on most machines; elsewhere nothing happens
+_LARGE_PAGE, _MADV_HUGEPAGE, _MADV_COLLAPSE = 2 << 20, 14, 25  # Linux on most machines; elsewhere they do nothing
 _HEADER = 8  # bytes: the length of a request
 _START_NEW_SESSION = 5  # its place among the last arguments of _execute_child, in Python 3.11 to 3.14
 
@@ -381,7 +381,7 @@ def _parse_every_command() -> None:
 
 
 def _collapse_pages() -> None:
-    """Ask Linux for large pages, as a fork and the end of its child take time for each page; without them it is slow."""
+    """Ask Linux for large pages: a fork, and the end of its child, take time for each page."""
     madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     for line in Path("/proc/self/maps").read_text().splitlines():
