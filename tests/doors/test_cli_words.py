@@ -90,6 +90,20 @@ def test_doctor_sets_what_a_server_wrote_apart_from_its_own_advice(project):
     ]
 
 
+def test_a_schedule_that_never_comes_is_refused_for_its_definition_and_a_warning_elsewhere(project):
+    text = (project.home / "ropewalk.toml").read_text()
+    project.write("ropewalk.toml", f'{text}\n[schedules.never]\ncron = "0 0 31 2 *"\nflow = "shout.yaml"\n')
+    said = "ropewalk.toml:7:1: [schedules.never] cron: '0 0 31 2 *' is never due"
+    own = project("validate", "shout.yaml")
+    assert (own.code, said in own.err) == (3, True), own.err
+    project.write("other.yaml", (project.home / "shout.yaml").read_text())
+    other = project("validate", "other.yaml")
+    assert (other.code, said in other.out) == (0, True), other.out
+    assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0
+    done = project("doctor")
+    assert (done.code, said in done.out) == (1, True), done.out
+
+
 @pytest.mark.parametrize(
     ("option", "name", "said"),
     [

@@ -220,7 +220,7 @@ tools = [{{description = "has no name"}}]
             await app.connect()
             assert set(app.toolbox.failures) == {"lost", "odd"}
             assert f"{str(tmp_path)[1:]}/lost.json" in app.toolbox.failures["lost"]
-            assert "an object with a name" in app.toolbox.failures["odd"]
+            assert "tool 1 needs a name" in app.toolbox.failures["odd"]
             with pytest.raises(ToolError, match="city"):
                 await app.call_tool("weather:forecast", {})
             return [await app.call_tool("weather:forecast", {"city": "Ulm"}), await app.call_tool("pets:list")]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from ropewalk.config.settings import Schedule
+from ropewalk.errors import ConfigError
 from ropewalk.journal.postgres.schedules import TimetableRow
-from ropewalk.workers.schedules import decide_due_times, due_times, next_due
+from ropewalk.workers.schedules import ScheduleClock, decide_due_times, due_times, next_due, schedule_faults
 from tiers import Scale
 
 BERLIN = "Europe/Berlin"
@@ -39,6 +44,38 @@ def test_a_time_of_every_hour_keeps_its_distance_when_clocks_change() -> None:
     assert between("*/30 * * * *", BERLIN, "2027-03-28T01:00", "2027-03-28T03:30") == [
         "01:00+0100", "01:30+0100", "03:00+0200", "03:30+0200",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cron", ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *", "every day"])
+def test_a_time_that_never_comes_is_a_fault_of_its_schedule_only(cron: str) -> None:
+    schedules = {"never": Schedule(cron=cron, flow="f.yaml"), "leap": Schedule(cron="0 0 29 2 *", flow="f.yaml")}
+    faults = schedule_faults(schedules)
+    assert list(faults) == ["never"]
+    assert f"[schedules.never] cron: {cron!r}" in str(faults["never"])
+    with pytest.raises((ConfigError, ValueError)):
+        next_due(cron, "UTC", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_a_stored_schedule_that_is_never_due_does_not_stop_the_others() -> None:
+    """Earlier versions stored such times."""
+    rows = [replace(row("run_once", 60), name="never", cron="0 0 31 2 *"), row("run_once", 60)]
+    started, handled = [], []
+
+    class Rows:
+        def reserve_due(self, worker: str, seconds: float) -> Any:
+            return 60.5, rows
+
+        def advance(self, row: TimetableRow, *_: Any) -> bool:
+            handled.append(row.name)
+            return False
+
+    async def start(schedule: Any, at: str) -> str:
+        started.append(schedule["name"])
+        return at
+
+    clock = ScheduleClock(Rows(), "w", start, lambda name, at: f"{name}/{at}")  # type: ignore[arg-type]
+    asyncio.run(clock._start_due_runs())
+    assert (started, handled) == (["s"], ["s"])
 
 
 @pytest.mark.campaign("properties")

@@ -55,16 +55,14 @@ def test_schedules_are_listed_paused_started_by_hand_and_forgotten(crew: Start) 
     assert scene.run("schedules", "ls", "--json").data == []
 
 
-def test_a_wrong_time_is_told_when_the_worker_starts(crew: Start) -> None:
-    scene = crew(ONE, SECONDS.replace("* * * * * *", "every day"))
-    done = scene.run("worker")
-    assert (done.code, "ropewalk.toml:6:1: [schedules.often] cron: 'every day'" in done.err) == (2, True), done.err
-
-
 def test_a_schedule_that_cannot_run_is_a_failed_run_each_time_it_is_due(crew: Start) -> None:
-    scene = crew(ONE, SECONDS.replace("chain.yaml", "gone.yaml"))
+    wrong = '[schedules.never]\ncron = "0 0 31 2 *"\nflow = "chain.yaml"\n'
+    scene = crew(ONE, wrong + SECONDS.replace("chain.yaml", "gone.yaml"))
     [worker] = scene.hire()
     assert worker.stderr is not None
+    while "[schedules.never] cron: " not in (said := worker.stderr.readline()):
+        assert said, "the worker has ended"
+    assert "ropewalk.toml:6:1: " in said
     while "the schedule often cannot run: " not in (said := worker.stderr.readline()):
         assert said, "the worker has ended"
     assert "gone.yaml" in said

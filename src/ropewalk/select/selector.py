@@ -20,6 +20,7 @@ from ..argument_checks import require_type, wrong_type
 from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, Problem
 from ..journal.tool_usage import ToolUse, UseStore
 from ..notations.records import Record
+from ..tools.vendor_tools import LISTS, read_tool_list
 from ..values import Json, did_you_mean, gc_disabled
 from .options import NoTools, read_options
 from .tool_card import Card, card_of
@@ -44,11 +45,18 @@ class SelectionResult(Record):
     # namespace?}], totalMatches, detectedIntent.
 
 
+def _has_list(entry: object) -> bool:
+    return isinstance(entry, Mapping) and not LISTS.isdisjoint(entry)
+
+
 def _cards(tools: object) -> list[Card]:
     """Read the cards of a list of tools; raise InvalidTool for a wrong tool or a duplicate name."""
+    if isinstance(tools, Mapping) and _has_list(tools):
+        tools = read_tool_list(tools)
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
         raise InvalidTool(f"the tools to select from must be a list, not {type(tools).__name__}")
-    cards = [card_of(tool) for tool in tools]
+    # An entry of Gemini's holds several tools.
+    cards = [card_of(tool) for entry in tools for tool in (read_tool_list([entry]) if _has_list(entry) else [entry])]
     keys: set[str] = set()
     for card in cards:
         if card.key in keys:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidTool
 from ..fast_dataclass import dataclass
+from ..tools.vendor_tools import read_tool
 from ..values import Json
 
 if TYPE_CHECKING:
@@ -45,23 +46,21 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
         category, schema = category_of(tool), tool.input_schema
         return _card(tool.id, tool.name, tool.description, category, tool.namespace, schema, tool.tags)
     # A definition comes from a user, so every field is checked.
-    name = tool.get("name")
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidTool(f"a tool to select from needs a name, a string that is not empty; this one has {name!r}")
+    definition = read_tool(tool, "a tool to select from")
+    name = definition["name"]
     texts: dict[str, Any] = {}
     for key in ("description", "category", "namespace"):
-        texts[key] = value = tool.get(key)
+        texts[key] = value = definition.get(key)
         if value is not None and not isinstance(value, str):
             raise InvalidTool(f"tool {name!r}: {key} must be a string, not {type(value).__name__}")
-    schema = tool.get("inputSchema", tool.get("input_schema", tool.get("parameters")))
-    if schema is not None and not isinstance(schema, Mapping):
-        raise InvalidTool(f"tool {name!r}: inputSchema must be an object, not {type(schema).__name__}")
-    tags = tool.get("tags") or ()
+    tags = definition.get("tags") or ()
     if isinstance(tags, str) or not isinstance(tags, Sequence) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidTool(f"tool {name!r}: tags must be a list of strings")
     namespace = texts["namespace"]
     key = f"{namespace}:{name}" if namespace else name
-    return _card(key, name, texts["description"] or "", texts["category"], namespace, schema, tags)
+    return _card(
+        key, name, texts["description"] or "", texts["category"], namespace, definition.get("inputSchema"), tags
+    )
 
 
 def category_of(tool: Tool) -> str | None:

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -32,6 +33,7 @@ from ..fast_dataclass import dataclass
 from ..journal.postgres.schedules import Missed, Timetable, TimetableRow
 from ..journal.protocol import Store
 from ..journal.sql.leases import boottime
+from ..source.document import render_problem
 from ..values import Json, did_you_mean
 from .dbos_adapter import SCHEDULE_WORKFLOW, Client
 from .heartbeat import driver_errors
@@ -98,7 +100,10 @@ def _is_any_hour(cron: str) -> bool:
 
 
 def _next_local(cron: str, after: datetime) -> datetime:
-    due: datetime = croniter_class()(cron, after, second_at_beginning=True).get_next(datetime)
+    try:
+        due: datetime = croniter_class()(cron, after, second_at_beginning=True).get_next(datetime)
+    except ValueError as error:
+        raise ConfigError(f"{cron!r} is never due: no such date exists") from error
     return due
 
 
@@ -222,11 +227,11 @@ class Schedules:
     def apply(self) -> None:
         """Store the configured schedules, and delete those that this project configured before.
 
-        Raises:
-            ConfigError: The times of a schedule are wrong.
+        A schedule whose times are wrong is left out, with an error in the log.
         """
-        for name, schedule in self._configured.items():
-            check_schedule(name, schedule)
+        faults = schedule_faults(self._configured)
+        for error in faults.values():
+            log.error("a schedule is left out; the others are served: %s", render_problem(error.problems[0]))
         paused = self._forget_old()
         rows = [
             TimetableRow(
@@ -240,6 +245,7 @@ class Schedules:
                 next=self._next_due(schedule.cron, schedule.timezone),
             )
             for name, schedule in self._configured.items()
+            if name not in faults
         ]
         self._timetable.replace_all(rows, self._project)
 
@@ -302,11 +308,27 @@ def check_schedule(name: str, schedule: Schedule) -> None:
         form = 'five fields, "minute hour day month weekday", or six with seconds first'
         raise _config_error(name, schedule, "cron", f"{schedule.cron!r} is not a valid cron time; write {form}")
     try:
+        _next_local(schedule.cron, datetime.now(UTC).replace(tzinfo=None))
+    except ConfigError as error:  # such as the 31st of February, which is a valid cron time
+        raise _config_error(name, schedule, "cron", f"{error}; correct the day or the month") from error
+    try:
         ZoneInfo(schedule.timezone)
     except (ZoneInfoNotFoundError, ValueError) as error:
         near = did_you_mean(schedule.timezone, available_timezones())
         hint = f"; did you mean {near}?" if near else ""
         raise _config_error(name, schedule, "timezone", f"unknown time zone {schedule.timezone!r}{hint}") from error
+
+
+def schedule_faults(schedules: Mapping[str, Schedule]) -> dict[str, ConfigError]:
+    """Return what is wrong with the times of schedules, by name; nothing if croniter is not installed."""
+    faults: dict[str, ConfigError] = {}
+    if schedules and find_spec("croniter") is not None:
+        for name, schedule in schedules.items():
+            try:
+                check_schedule(name, schedule)
+            except ConfigError as error:
+                faults[name] = error
+    return faults
 
 
 def _config_error(name: str, schedule: Schedule, key: str, message: str) -> ConfigError:
@@ -394,7 +416,11 @@ class ScheduleClock:
             self._connected = now - _ON_TIME
         self._looked = boottime()
         for row in rows:
-            decision = decide_due_times(row, now, self._connected, self._run_id)
+            try:
+                decision = decide_due_times(row, now, self._connected, self._run_id)
+            except ConfigError as error:  # stored by an earlier version; the reservation delays the next attempt
+                log.error("schedule %s cannot be served: %s", row.name, error)
+                continue
             for due in decision.start:
                 await self._start({"name": row.name, **row.context}, due.isoformat())
             last = decision.start[-1].timestamp() if decision.start else None

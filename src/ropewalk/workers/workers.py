@@ -155,7 +155,6 @@ class Workers:
 
         Raises:
             StoreError: The store is not in Postgres, or DBOS is not installed.
-            ConfigError: The times of a schedule are wrong.
         """
         app, limits = self._app, self._app.settings.limits
         limits = replace(

@@ -20,7 +20,7 @@ from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL, Checked
 from ...config.project import CONFIG_FILE
-from ...errors import InvalidFlow, install_command
+from ...errors import InvalidFlow, Problem, install_command
 from ...source.document import render_problem
 from ...source.load import create_file, dump
 from ..errors import problem_payload, validity_payload, word_problem
@@ -63,11 +63,12 @@ def validate(
         if checked.problems or app.toolbox.failures:
             for line in cached_line(app):
                 notify(line)
-        warnings = list(checked.warnings)
+        of_schedules, of_others = _schedule_problems(app, source)
+        problems, warnings = [*checked.problems, *of_schedules], [*checked.warnings, *of_others]
         # With --strict, warnings count as problems.
-        if checked.problems or (strict and warnings):
-            error = InvalidFlow([*checked.problems, *(warnings if strict else ())])
-            error.warnings = () if strict else checked.warnings
+        if problems or (strict and warnings):
+            error = InvalidFlow([*problems, *(warnings if strict else ())])
+            error.warnings = () if strict else tuple(warnings)
             raise error
         # A definition is valid without its tools, but it cannot run.
         missing = sum(warning.keyword == UNKNOWN_TOOL for warning in warnings)
@@ -76,6 +77,19 @@ def validate(
         return Answer(data=validity_payload((), warnings, Door.CLI), text="\n".join(text))
 
     return with_app(work, near=source, project=project, store="memory")
+
+
+def _schedule_problems(app: App, source: Path) -> tuple[list[Problem], list[Problem]]:
+    """Return what is wrong with the times of the schedules of a definition, and of the project's other schedules."""
+    if not app.settings.schedules:
+        return [], []
+    from ...workers.schedules import schedule_faults  # few projects have schedules
+
+    own, others = list[Problem](), list[Problem]()
+    for name, error in schedule_faults(app.settings.schedules).items():
+        flow = Path(app.context.project or "", app.settings.schedules[name].flow)
+        (own if flow.resolve() == source.resolve() else others).extend(error.problems)
+    return own, others
 
 
 def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:

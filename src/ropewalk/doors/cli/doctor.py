@@ -482,7 +482,11 @@ async def _check_schedules(app: App) -> list[Finding]:
     if not app.settings.schedules:
         return []
     if not app.distributed:
-        return [Finding("schedules", "note", 'schedules need workers: set [store] engine = "dbos"')]
+        from ...workers.schedules import schedule_faults
+
+        note = Finding("schedules", "note", 'schedules need workers: set [store] engine = "dbos"')
+        faults = schedule_faults(app.settings.schedules)
+        return [note, *(Finding(f"schedule {name}", "fault", str(error)) for name, error in faults.items())]
     if _installed_version("dbos") is None:
         return []
     broken_entries = await app.workers.broken()

@@ -20,6 +20,7 @@ from ..definition import Definition
 from ..signature import is_async
 from ..source import Shelf, Source, prefix_of
 from ..tool import Tool, ToolBackend
+from ..vendor_tools import read_tool_list
 from .http import Http, Request, check_base_url, check_headers, check_url, policy_for
 from .local import maybe_await, threads
 from .openapi import OpenApiProvider, parse_fetched, read_openapi
@@ -89,7 +90,11 @@ class Providers(Source):
             raise ConfigError(f"{place} needs a url or an openapi document")
         if read_only:
             raise ConfigError(f"{place}: read_only needs openapi; set the annotations of a tool in `tools` instead")
-        tools = [_configured_tool(name, tool, annotations, place) for tool in config.get("tools") or ()]
+        try:
+            entries = read_tool_list(config.get("tools") or ())
+        except InvalidTool as error:
+            raise ConfigError(f"{place}: {error}") from error
+        tools = [_configured_tool(name, tool, annotations, place) for tool in entries]
         self._providers[name] = HttpProvider(url, headers, place=place)
         return tools
 
@@ -246,17 +251,14 @@ def _read_only_names(names: Any, place: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _configured_tool(name: str, definition: Any, annotations: dict[str, Json], place: str) -> Tool:
-    """Make a Tool from an entry of `tools`: `{name, description, inputSchema, outputSchema?}`."""
-    if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
-        raise ConfigError(f"{place}: each tool must be an object with a name, a description and an inputSchema")
-    input_schema: Any = definition.get("inputSchema", definition.get("input_schema", {"type": "object"}))
+def _configured_tool(name: str, definition: dict[str, Any], annotations: dict[str, Json], place: str) -> Tool:
+    """Make a Tool from an entry of `tools`."""
     try:
         return Tool(
             definition["name"],
             definition.get("description", ""),
-            input_schema,
-            definition.get("outputSchema", definition.get("output_schema")),
+            definition.get("inputSchema", {"type": "object"}),
+            definition.get("outputSchema"),
             namespace=name,
             annotations={**annotations, **(definition.get("annotations") or {})} or None,
             backend=ToolBackend.provider(name, definition["name"]),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp import ClientSession
     from mcp_types import Tool
 
+log = logging.getLogger("ropewalk.mcp")
 _MAX_TOOLS: Final = 10_000
 _MAX_PAGES: Final = 1_000
 
@@ -50,7 +51,8 @@ async def list_definitions(session: ClientSession) -> tuple[Definition, ...]:
         if cursor is None:
             return tuple(definitions)
         if cursor in cursors:
-            break
+            log.warning("the cursor %.100r of a list of tools comes again: the tools up to there are used", cursor)
+            return tuple({definition.name: definition for definition in reversed(definitions)}.values())[::-1]
         cursors.add(cursor)
     raise ServerRefused(f"its list of tools does not end (after {len(definitions)} tools)")
 
@@ -68,8 +70,6 @@ def _definition(tool: Tool) -> Definition:
         meta=dict(tool.meta) if tool.meta else None,
     )
 
-
-log = logging.getLogger("ropewalk.mcp")
 
 Judge: TypeAlias = Callable[[str, list[Definition]], Mapping[str, str] | None]
 """Returns why tools of a server may not be used, by tool name; None if the project has no pins."""

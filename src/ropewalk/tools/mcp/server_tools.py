@@ -22,7 +22,7 @@ from ..tool import Tool, ToolBackend
 from .config import ServerConfig, server_config
 from .list_cache import MAX_AGE, ListCache
 from .login_errors import Reason
-from .tool_definitions import get_member, mcp_tool
+from .tool_definitions import get_member, mcp_tool, tool_names
 
 if TYPE_CHECKING:
     from .local_client import OnElicit, OnSample
@@ -168,6 +168,7 @@ class ServerTools(Source):
         shelf.failures.update({f"{name}:{tool}": reason for tool, reason in left_out.items()})
         tools: dict[str, tuple[Tool, ToolBackend | None]] = {}
         ids = set[str]()
+        names = tool_names(get_member(definition, "name") for definition in definitions)
         for definition in definitions:
             tool_name = get_member(definition, "name")
             label = f"{name}:{tool_name}"
@@ -176,7 +177,13 @@ class ServerTools(Source):
                 if reason is not None:
                     shelf.refused[label] = reason
                     raise InvalidTool(reason)
-                tool, backend = mcp_tool(name, definition, self._timeouts.get(name), trusted=self.trusts_hints(name))
+                tool, backend = mcp_tool(
+                    name,
+                    names.get(tool_name, ""),
+                    definition,
+                    self._timeouts.get(name),
+                    trusted=self.trusts_hints(name),
+                )
                 if tool.id in ids:
                     raise InvalidTool(f"tool {tool.id!r} is listed twice")
                 ids.add(tool.id)

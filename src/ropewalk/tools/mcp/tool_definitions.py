@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ...errors import InvalidTool
@@ -12,15 +14,32 @@ from ..annotations import counted_annotations
 from ..tool import Tool, ToolBackend
 
 _UNSAFE_CHARACTERS: Final = r"[^A-Za-z0-9_.-]"
+_MAX_NAME: Final = 128
 
 
-def mcp_tool(server: str, definition: Any, timeout: Json, *, trusted: bool) -> tuple[Tool, ToolBackend]:
-    """Convert a server's definition to a Tool; `timeout` (seconds) and `trusted` come from its configuration."""
-    name = get_member(definition, "name")
-    if not isinstance(name, str) or not name:
+def tool_names(names: Iterable[Any]) -> dict[str, str]:
+    """Return the name in a tool id for each name of a server's list; no two are equal, whatever their order."""
+
+    # MCP allows names that a tool id cannot have, such as `時間`. A name that an id can have is kept. Another one is
+    # cleaned, and gets a digest if letters are lost or the cleaned name belongs to another tool.
+    texts = sorted({name for name in names if isinstance(name, str) and name})
+    cleaned = {name: re.sub(_UNSAFE_CHARACTERS, "_", name) for name in texts}
+    uses = Counter(short[:_MAX_NAME] for short in cleaned.values())
+    result = {}
+    for name, short in cleaned.items():
+        loses_letters = len(short) > _MAX_NAME or any(c.isalnum() and not c.isascii() for c in name)
+        if (short != name and (loses_letters or uses[short[:_MAX_NAME]] > 1)) or len(name) > _MAX_NAME:
+            digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+            short = f"{short[: _MAX_NAME - 9].strip('_') or 'tool'}_{digest}"
+        result[name] = short
+    return result
+
+
+def mcp_tool(server: str, name: str, definition: Any, timeout: Json, *, trusted: bool) -> tuple[Tool, ToolBackend]:
+    """Convert a server's definition to a Tool with a name; `timeout` and `trusted` come from its configuration."""
+    server_name = get_member(definition, "name")
+    if not isinstance(server_name, str) or not server_name:
         raise InvalidTool(f"a tool of MCP server {server!r} has no name")
-    # MCP allows names that a tool id cannot have; the backend keeps the server's name for calls.
-    safe_name = re.sub(_UNSAFE_CHARACTERS, "_", name)[:128]
     annotations = counted_annotations(_plain(get_member(definition, "annotations")), trusted=trusted)
     title = get_member(definition, "title")
     if isinstance(title, str) and title:
@@ -29,7 +48,7 @@ def mcp_tool(server: str, definition: Any, timeout: Json, *, trusted: bool) -> t
     if timeout is not None:
         annotations["timeout"] = timeout
     tool = Tool(
-        safe_name,
+        name,
         get_member(definition, "description") or "",
         get_member(definition, "inputSchema", "input_schema"),
         get_member(definition, "outputSchema", "output_schema"),
@@ -38,7 +57,8 @@ def mcp_tool(server: str, definition: Any, timeout: Json, *, trusted: bool) -> t
         icons=[_plain(icon) for icon in get_member(definition, "icons") or ()] or None,
         meta=_plain(get_member(definition, "_meta", "meta")) or None,
     )
-    return tool, ToolBackend.mcp(server, None if safe_name == name else name)
+    # The backend keeps the server's name for calls.
+    return tool, ToolBackend.mcp(server, None if name == server_name else server_name)
 
 
 def get_member(definition: Any, *names: str) -> Any:
