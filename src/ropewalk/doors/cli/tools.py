@@ -15,14 +15,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-import orjson
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
 from ...errors import InvalidInput, InvalidValue, NotFound, StoreError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible, json_text
 from ...values import check_json, did_you_mean
 from ..errors import failure_text
 from ..remedies import Door
@@ -83,7 +82,7 @@ async def _add_own_tools(app: App, project: Path | None) -> list[str]:
             for definition in stored.store.list_definitions(KIND):
                 app.store.put_definition(definition)
     except StoreError as error:
-        return [replace_invisible(f"! saved plans: {failure_text(str(error), Door.CLI)}")]
+        return [escape_invisible(f"! saved plans: {failure_text(str(error), Door.CLI)}")]
     finally:
         await app.jobs.connect_own()
     return []
@@ -93,7 +92,7 @@ def _failure_lines(app: App) -> list[str]:
     """Name the servers and the flows that cannot be used, each with the reason and what helps."""
     flows = app.jobs.flow_tools
     reasons = {**app.toolbox.failures, **({} if flows is None else flows.failures())}
-    return [replace_invisible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in reasons.items()]
+    return [escape_invisible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in reasons.items()]
 
 
 def _none(place: Path, app: App) -> str:
@@ -126,7 +125,7 @@ def show(tool_id: str, /, *, fresh: Fresh = False, json: Json = False, project: 
                 raise
             tool = await app.jobs.find_tool(tool_id)
         result = tool.to_dict()
-        text = replace_invisible(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
+        text = json_text(result)
         return Answer(data=result, text=text)
 
     return with_app(work, project=project, store="memory")
@@ -162,15 +161,15 @@ def call(
         ask_on_terminal(app)
         await app.jobs.find_tool(tool_id)
         value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress, request=request)
-        text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-        return Answer(data={"tool": tool_id, "result": value}, text=replace_invisible(text))
+        text = value if isinstance(value, str) else json_text(value)
+        return Answer(data={"tool": tool_id, "result": value}, text=escape_invisible(text))
 
     return with_app(work, project=project, store=None if request is not None or is_saved_plan else "memory")
 
 
 def _progress(event: Any) -> None:
     total = f"/{event.total:g}" if event.total is not None else ""
-    sys.stderr.write(replace_invisible(f"… {event.progress:g}{total}  {event.message or ''}".rstrip()) + "\n")
+    sys.stderr.write(escape_invisible(f"… {event.progress:g}{total}  {event.message or ''}".rstrip()) + "\n")
 
 
 _MARK = {"new": "+", "changed": "~", "renamed": "~", "shadows": "!", "gone": "-"}
@@ -242,12 +241,11 @@ async def _reached(app: App, server: str) -> tuple[list[str], dict[str, str]]:
 
 def _text(differences: list[Difference], unreachable: dict[str, str], approve: bool, pins: Pins) -> str:
     lines = [
-        replace_invisible(f"{_MARK[d.kind]} {d.id}  {d.approval_message if approve else d.message}")
-        for d in differences
+        escape_invisible(f"{_MARK[d.kind]} {d.id}  {d.approval_message if approve else d.message}") for d in differences
     ]
     for name, why in unreachable.items():
         message = f"; when it can be reached again: ropewalk tools pin {name} --approve" if approve else ""
-        lines.append(replace_invisible(f"? {name}  left out; its tools were not compared or approved: {why}{message}"))
+        lines.append(escape_invisible(f"? {name}  left out; its tools were not compared or approved: {why}{message}"))
     if approve and differences:
         lines.append(f"written to {pins.path}; restart serve, mcp and worker, because they read it only at their start")
     elif approve:
@@ -421,13 +419,13 @@ def _score_lines(row: dict[str, Any], query: str) -> list[str]:
     from ...select.query import read_request
 
     why = row["matches"]
-    lines = [replace_invisible(f"{row['score']:.2f}  {row['name']}  {first_line(row['description'])}")]
+    lines = [escape_invisible(f"{row['score']:.2f}  {row['name']}  {first_line(row['description'])}")]
     for word, message in why["terms"].items():
         alike = "" if message["likeness"] == 1.0 else f" (alike: {message['likeness']:g})"
-        lines.append(replace_invisible(f"      {word}{alike}: {', '.join(message['fields'])}"))
+        lines.append(escape_invisible(f"      {word}{alike}: {', '.join(message['fields'])}"))
     lacks = [term.plain for term in read_request(query).terms if term.plain not in why["terms"]]
     if lacks:
-        lines.append(replace_invisible(f"      not found: {', '.join(lacks)}"))
+        lines.append(escape_invisible(f"      not found: {', '.join(lacks)}"))
     if why["features"]:
         parts = sorted(why["features"].items(), key=lambda part: -part[1])
         lines.append("      " + ", ".join(f"{name} {value:+.2f}" for name, value in parts))
