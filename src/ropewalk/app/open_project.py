@@ -87,7 +87,7 @@ def open_project(
         # The children serve every app of the process.
         pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
     context.retention = named.retention
-    flows, jobs = FlowList(config.directory, config.flows or config.mcp_server.flows), app.jobs
+    flows, jobs = FlowList(config.directory, config.tool_flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app

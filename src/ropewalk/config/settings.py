@@ -357,6 +357,16 @@ class Config:
     # What is odd about the servers, providers and backends that can be used.
     warnings: tuple[str, ...] = ()
 
+    @property
+    def tool_flows(self) -> tuple[str, ...]:
+        """The files of the flows that are tools of each other; without any, the definitions next to the file count."""
+        return self.flows or self.mcp_server.flows
+
+    @property
+    def served_flows(self) -> tuple[str, ...]:
+        """The files of the flows that clients are offered."""
+        return self.mcp_server.flows or self.flows
+
 
 TRUST_HINTS: Final = "hints"
 """The value of `trust` with which hints of an MCP server count, such as `readOnlyHint`."""

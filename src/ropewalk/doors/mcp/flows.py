@@ -219,13 +219,13 @@ class Flows:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
         flows = [tool.definition.flow for _, tool in self._of_files() if tool.definition is not None]
         await asyncio.gather(
-            self._app.toolbox.connect_for(chain(*self._unlisted.values())), *map(self._app.connect_for, flows)
+            self._app.jobs.connect_tools([*chain(*self._unlisted.values())]), *map(self._app.connect_for, flows)
         )
 
     async def reach(self, name: str) -> None:
         """Connect the servers of a plan that could not be compiled without them; any other flow needs none."""
         if name in self._unlisted:
-            await self._app.toolbox.connect_for(self._unlisted[name])
+            await self._app.jobs.connect_tools(self._unlisted[name])
 
     # --- which there are
 
@@ -278,8 +278,9 @@ class Flows:
         try:
             return load()
         except (InvalidFlow, NotFound) as error:
-            if isinstance(error, InvalidFlow) and error.unlisted:
-                self._unlisted[_name_of_plan(error, name)] = error.unlisted
+            unlisted = (*error.unlisted, *error.unknown) if isinstance(error, InvalidFlow) else ()
+            if unlisted:
+                self._unlisted[_name_of_plan(error, name)] = unlisted
             self.broken[name] = why = "\n".join(
                 render_problem(word_problem(problem, Door.MCP)) for problem in problems_of(error)
             ) or str(error)
