@@ -36,6 +36,8 @@ class Context:
     project: str | None = None
     """The directory of `ropewalk.toml`, which is recorded with each run; None without one."""
     http_secrets: frozenset[str] = frozenset()
+    # The servers of a file that nobody has agreed to.
+    untrusted: tuple[str, ...] = ()
     """The names in `secrets` that definitions sent over HTTP may read."""
     plans: PlanSettings = PlanSettings()
     """The limits of programs that models write."""
