@@ -46,7 +46,8 @@ mark=$venv/installed.$extra
 [ "$(cat "$mark" 2>/dev/null)" = "$stamp" ] && exit 0
 
 say "installing ropewalk[$extra] into .venv, versions from constraints.txt; the first time this takes minutes"
-pip=("$venv/bin/python" -m pip install --disable-pip-version-check -c constraints.txt -e ".[$extra]")
+# Modules are compiled when they are first imported: most never are.
+pip=("$venv/bin/python" -m pip install --disable-pip-version-check --no-compile -c constraints.txt -e ".[$extra]")
 if [ -t 2 ]; then  # one line that says at which package it is
     "${pip[@]}" | while IFS= read -r line; do printf '\r\033[K  %.76s' "$line" >&2; done
     printf '\r\033[K' >&2

@@ -1,6 +1,6 @@
 """Ends a run with the slowest files, the check that failed first, and the command that repeats it: `pytest --closing`.
 
-The value of the option names the checks that failed before the tests, as `.ci/run` does.
+The option names a file that has a line for each other check that failed, as `.ci/run` writes it beside the tests.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -16,22 +17,22 @@ _SLOWEST = 10
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--closing", metavar="CHECKS", help="end with what a person needs; names the checks that failed before"
+        "--closing", metavar="FILE", help="end with what a person needs; the file names the other checks that failed"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    checks = config.getoption("--closing")
-    if checks is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Closing([check for check in checks.split(",") if check]), "closing")
+    file = config.getoption("--closing")
+    if file is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Closing(Path(file)), "closing")
 
 
 class Closing:
     """The pytest hooks of this module."""
 
-    def __init__(self, failed: list[str]) -> None:
-        self._commands = [f".venv/bin/python -m {check}" for check in failed]
-        self._failed = list(failed)
+    def __init__(self, checks: Path) -> None:
+        self._checks = checks
+        self._failed: dict[str, str] = {}  # the command that repeats it, by what failed
         self._seconds: dict[str, float] = defaultdict(float)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -42,9 +43,8 @@ class Closing:
         self._note(report)
 
     def _note(self, report: pytest.CollectReport | pytest.TestReport) -> None:
-        if report.failed and report.nodeid not in self._failed:
-            self._failed.append(report.nodeid)
-            self._commands.append(f"./test.sh -n0 {shlex.quote(report.nodeid)}")
+        if report.failed:
+            self._failed[report.nodeid] = f"./test.sh -n0 {shlex.quote(report.nodeid)}"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # after what every other hook writes
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None]:
@@ -53,8 +53,12 @@ class Closing:
         write("slowest files:")
         for file in sorted(self._seconds, key=lambda file: -self._seconds[file])[:_SLOWEST]:
             write(f"{self._seconds[file]:7.1f} s  {file}")
-        if self._failed:
-            write(f"failed first: {self._failed[0]}")
-            write(f"repeat it: {self._commands[0]}")
-            if more := len(self._failed) - 1:
+        # A check ends before the tests, whatever has failed in the meantime.
+        checks = {check: f".venv/bin/python -m {check}" for check in self._checks.read_text().splitlines()}
+        failed = checks | self._failed
+        if failed:
+            first, command = next(iter(failed.items()))
+            write(f"failed first: {first}")
+            write(f"repeat it: {command}")
+            if more := len(failed) - 1:
                 write(f"{more} more failed")

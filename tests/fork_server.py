@@ -19,6 +19,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import io
@@ -51,6 +52,7 @@ _LAZY = (
     "cyclopts.help", "docstring_parser", "rich.panel", "anthropic.resources.messages", "anthropic.resources.beta",
     "mcp.server.stdio", "mcp_server_git.server", "mcp_server_time.server",
 )  # fmt: skip
+_LARGE_PAGE, _MADV_HUGEPAGE, _MADV_COLLAPSE = 2 << 20, 14, 25  # Linux on most machines; elsewhere they do nothing
 _HEADER = 8  # bytes: the length of a request
 _START_NEW_SESSION = 5  # its place among the last arguments of _execute_child, in Python 3.11 to 3.14
 
@@ -359,10 +361,36 @@ def preload() -> None:
             importlib.import_module(name)
     with contextlib.suppress(ImportError):
         importlib.import_module("authorities").share()
+    _parse_every_command()
     if threading.active_count() != 1:
         raise RuntimeError(f"an import started a thread: {threading.enumerate()}")
     gc.collect()
     gc.freeze()
+    _collapse_pages()
+
+
+def _parse_every_command() -> None:
+    """Fill the caches of the command line's parser, which every command would fill again."""
+    from cyclopts import CycloptsError
+
+    from ropewalk.doors.cli.commands import COMMANDS, program
+
+    for command in COMMANDS:
+        with contextlib.suppress(CycloptsError):  # most lack arguments
+            program().parse_args(command.split(), exit_on_error=False, print_error=False)
+
+
+def _collapse_pages() -> None:
+    """Ask Linux for large pages: a fork, and the end of its child, take time for each page."""
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        addresses, access, _, _, file, *name = line.split()
+        if access == "rw-p" and file == "0" and name in ([], ["[heap]"]):
+            start, end = (int(address, 16) for address in addresses.split("-"))
+            start, end = -(-start // _LARGE_PAGE) * _LARGE_PAGE, end // _LARGE_PAGE * _LARGE_PAGE
+            for advice in (_MADV_HUGEPAGE, _MADV_COLLAPSE) if start < end else ():
+                madvise(start, end - start, advice)
 
 
 def _imported_when_needed(package: Path) -> list[str]:

@@ -34,6 +34,17 @@ def test_what_is_dumped_is_loaded_as_the_same(form: str, value: Any) -> None:
     assert repr(read) == repr(document)  # 1.0 is not 1
 
 
+HIDDEN = "\u202e\u2066\u200e\x9b\x7f\x85\u2028\U000e0041"
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+@given(value=st.dictionaries(st.text(alphabet="ab\u200d é" + HIDDEN), st.text(alphabet="ab\u200d é" + HIDDEN)))
+def test_no_invisible_character_is_written_as_itself(form: str, value: Any) -> None:
+    text = dump(value, form)
+    assert set(HIDDEN).isdisjoint(text)
+    assert load(text, form=form).data == value
+
+
 def test_it_is_laid_out_for_people() -> None:
     document = {"kind": "chain", "nodes": [{"id": "a", "until": "$prev > 3", "text": "one\ntwo\n", "é": "on"}]}
     assert dump(document) == (

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from ropewalk import App
 from ropewalk.telemetry import instrument
-from ropewalk.telemetry.logs import log_as_json
+from ropewalk.telemetry.logs import JsonLines, RedactingFormatter, log_as_json
 
 pytestmark = pytest.mark.anyio
 
@@ -165,3 +165,11 @@ async def test_what_a_resumed_run_has_from_its_record_is_not_logged_again(lines:
         await app.runs.retry("r")
     told = [(line["message"], line.get("node")) for line in lines.of("ropewalk.runs")]
     assert told == [("run.resumed", None), ("node.failed", "b"), ("run.finished", None)]
+
+
+@pytest.mark.parametrize("formatter", [RedactingFormatter("%(message)s"), JsonLines()], ids=["text", "json"])
+def test_text_of_a_server_in_a_log_is_escaped(formatter: logging.Formatter) -> None:
+    text = "evil: \u202etxt.exe \x9b31m \x1b[2J"
+    line = formatter.format(logging.makeLogRecord({"msg": "%s", "args": (text,), "levelname": "INFO"}))
+    assert {"\u202e", "\x9b", "\x1b"}.isdisjoint(line)
+    assert "\\u202etxt.exe" in line

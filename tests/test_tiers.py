@@ -210,7 +210,9 @@ def test_an_unknown_campaign_is_refused_with_the_list(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_the_last_lines_name_slow_files_and_how_to_repeat_the_first_failure(tmp_path: Path) -> None:
     write_suite(tmp_path, (1, 1), test_a="def test_a(): assert 0\n\ndef test_b(): assert 0\n")
-    lines = run(tmp_path, "--closing", "").stdout.splitlines()
+    checks = tmp_path / "failed"
+    checks.touch()
+    lines = run(tmp_path, "--closing", str(checks)).stdout.splitlines()
     start = lines.index("slowest files:")
     assert {line.split()[-1] for line in lines[start + 1 : start + 3]} == {"test_a.py", "test_counts.py"}
     assert lines[start + 3 : -1] == [
@@ -219,7 +221,8 @@ def test_the_last_lines_name_slow_files_and_how_to_repeat_the_first_failure(tmp_
         "1 more failed",
     ]
     assert "2 failed, 5 passed" in lines[-1]
-    lines = run(tmp_path, "--closing", "mypy").stdout.splitlines()
+    checks.write_text("mypy\n")
+    lines = run(tmp_path, "--closing", str(checks)).stdout.splitlines()
     assert lines[-4:-1] == ["failed first: mypy", "repeat it: .venv/bin/python -m mypy", "2 more failed"]
 
 

@@ -286,3 +286,42 @@ def test_validate_says_of_a_tool_that_is_not_there_what_run_says(project: Any, k
     assert checked.out.splitlines()[0] == f"warning: {said}"
     assert checked.out.splitlines()[-1] == "x.yaml: valid, but cannot run: 1 unknown tool"
     assert said in project("validate", "x.yaml").err.splitlines()
+
+
+HIDDEN = "\u202e\u2066\x9b"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("preview", "f.json"),
+        ("graph", "f.json"),
+        ("graph", "f.json", "--format", "mermaid"),
+        ("graph", "f.json", "--format", "svg"),
+        ("convert", "f.json", "--to", "flow"),
+        ("validate", "f.json"),
+        ("run", "f.json", "--id", "r"),
+        ("runs", "show", "r"),
+        ("runs", "export", "r"),
+        ("runs", "ls"),
+    ],
+    ids=" ".join,
+)
+def test_no_view_shows_a_character_that_hides_what_is_approved(project: Any, words: tuple[str, ...]) -> None:
+    text = f"Delete {HIDDEN[0]}txt.ecin{HIDDEN[1]} {HIDDEN[2]}31m now?"
+    nodes = [
+        {"id": "w", "type": "wait", "approval": text},
+        {"id": "x", "type": "tool", "tool": "upper", "params": {"text": HIDDEN}},
+    ]
+    project.write("f.json", json.dumps({"kind": "chain", "name": "f", "description": HIDDEN, "nodes": nodes}))
+    if words[0] == "runs":
+        project("run", "f.json", "--id", "r")
+    done = project(*words)
+    assert set(HIDDEN).isdisjoint(done.out + done.err)
+    assert done.out or done.err
+
+
+def test_an_approval_is_shown_with_its_escapes(project: Any) -> None:
+    node = {"id": "w", "type": "wait", "approval": f"Delete {HIDDEN}?"}
+    project.write("f.json", json.dumps({"kind": "chain", "name": "f", "nodes": [node]}))
+    assert "Delete \\u202e\\u2066\\u009b?" in project("preview", "f.json").out

@@ -10,13 +10,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import orjson
-
 from ..errors import InvalidFlow, Problem
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import RunRow
 from ..notations.fields import camel, type_name
 from ..notations.records import ChainObject, ChainSummary, ExecutionDetails, ExecutionResult, ExecutionStatus
+from ..source.document import json_text
 from ..values import Json
 from .lookup import can_be
 from .runs.argument_checks import require
@@ -154,7 +153,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         """
         source = self.stored(chain_id)
         document = {"kind": "chain", **source.document, "metadata": metadata_of(source)}
-        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
+        return json_text(document)
 
     def import_chain(self, json: str | bytes | Mapping[str, Any]) -> ChainObject:
         """Store an exported chain under a new id.

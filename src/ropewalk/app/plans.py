@@ -25,7 +25,7 @@ from ..notations.plan.readers import MODEL, ORIGIN, prepare_names, reader_of
 from ..notations.plan.tools import servers_in, with_tools
 from ..notations.records import Outcome, outcome
 from ..plans.read.tools import python_name
-from ..source.document import replace_invisible, shorten
+from ..source.document import escape_invisible, shorten
 from ..tools.stubs import stub
 from ..tools.version import tool_version
 from ..values import Json, check_json, json_problems
@@ -597,7 +597,7 @@ class Plans:
         message = str(error.get("message") or "")
         own = re.match(r"line (\d+): ", message)
         line = line_at(str(error.get("path") or "")) or (int(own[1]) if own else None)
-        text = replace_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
+        text = escape_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
         if error.get("kind") == "BudgetExceeded":
             failed["budgets"] = list(budgets_of(self.context.store, row))
@@ -664,7 +664,7 @@ def problem_of_program(code: str, problem: Problem) -> dict[str, Json]:
     if line is None or not 0 < line <= len(lines):
         return {"line": line, "column": None, "message": f"{problem.path}: {message}" if problem.path else message}
     text = lines[line - 1].replace("\t", " ")
-    caret = f"line {line}, column {column}: {message}\n    {replace_invisible(text)}\n    {' ' * (column - 1)}^"
+    caret = f"line {line}, column {column}: {message}\n    {escape_invisible(text)}\n    {' ' * (column - 1)}^"
     return {"line": line, "column": column, "message": message, "text": caret}
 
 

@@ -2,7 +2,7 @@
 
 `Document.locate` finds the place of a path, `with_places` gives problems their places, and `render_problem`
 writes a problem with the source line and a caret under the column. Text from a file reaches a
-terminal only through `replace_invisible`: it replaces control characters and those that turn the writing
+terminal only through `escape_invisible`: it escapes control characters and those that turn the writing
 direction, so that a document cannot control the terminal.
 """
 
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
+
+import orjson
 
 from ..deadline import look_at_clock
 from ..errors import Place, Problem
@@ -169,10 +171,10 @@ def render_problem(problem: Problem) -> str:
     place = problem.place
     if len(problem.path) > _MAX_PATH:
         problem = replace(problem, path=f"{problem.path[:_MAX_PATH]}…")
-    message = replace_invisible(shorten(str(problem)))
+    message = escape_invisible(shorten(str(problem)))
     if place is None:
         return message
-    head = f"{replace_invisible(place.file)}:{place.line}:{place.column}: {message}"
+    head = f"{escape_invisible(place.file)}:{place.line}:{place.column}: {message}"
     if not place.text.strip():
         return head
 
@@ -180,7 +182,7 @@ def render_problem(problem: Problem) -> str:
     caret = min(place.column - 1, len(place.text))
     is_long = len(place.text) > _MAX_SOURCE_LINE
     start = max(0, caret - _MAX_BEFORE_CARET) if is_long else 0
-    line = replace_invisible(place.text[start : start + _MAX_SOURCE_LINE])
+    line = escape_invisible(place.text[start : start + _MAX_SOURCE_LINE])
     if start:
         line = "…" + line
     if start + _MAX_SOURCE_LINE < len(place.text):
@@ -200,14 +202,34 @@ def shorten(text: str, limit: int = 2000, hint: str = "") -> str:
     return f"{text[:limit]}… ({len(text) - limit:,} more characters{hint})"
 
 
-def replace_invisible(text: str) -> str:
-    """Replace every control, direction and surrogate character of a text, except tab and newline."""
+def escape_invisible(text: str) -> str:
+    """Write every control, direction and surrogate character of a text as an escape, except tab and newline."""
+
+    # The escapes are those of YAML and JSON: in a quoted string of a document they mean the character.
+    return _escaped(text, lambda code: f"\\U{code:08x}")
+
+
+def json_text(value: Json) -> str:
+    """Return indented JSON in which invisible characters are escapes."""
+    return escape_json(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+def escape_json(text: str) -> str:
+    """Write every invisible character of JSON as an escape, except newlines between its parts."""
+    return _escaped(text, lambda code: f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}")
+
+
+def _escaped(text: str, beyond: Callable[[int], str]) -> str:
+    """Escape the invisible characters of a text; `beyond` writes those beyond U+FFFF."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c in "\t\n" or unicodedata.category(c) not in _HIDDEN_CATEGORIES else "�" for c in text)
+    hidden = {c for c in set(text) - _SHOWN if unicodedata.category(c) in _HIDDEN_CATEGORIES}
+    return text.translate({ord(c): f"\\u{ord(c):04x}" if c < "\U00010000" else beyond(ord(c)) for c in hidden})
 
 
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_SHOWN = frozenset("\t\n\u200c\u200d")
+"""The joiners belong to the writing of some languages and to pictures of several characters."""
 
 
 def _width(char: str) -> int:

@@ -22,12 +22,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 import yaml
 
 from ..errors import InvalidFlow, NotFound, Place, Problem
 from ..values import Json, did_you_mean, is_json, json_problems
-from .document import Document
+from .document import Document, escape_invisible, json_text
 from .locations import SYNTAX, Fault, Limits, Lines, Refused
 from .yaml_reader import plain
 
@@ -286,9 +285,9 @@ _Dumper.add_representer(str, _represent_text)
 def dump(document: Json, form: str = "yaml") -> str:
     """Write a document as text."""
     if form == "json":
-        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+        return json_text(document) + "\n"
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    return text
+    return escape_invisible(text)  # the dumper has quoted every string with such a character
 
 
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)

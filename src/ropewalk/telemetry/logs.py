@@ -21,6 +21,7 @@ import orjson
 from ..config.secrets import ProcessSecrets
 from ..events import Event
 from ..fast_dataclass import dataclass
+from ..source.document import escape_invisible, escape_json
 from ..values import Json
 
 if TYPE_CHECKING:
@@ -111,11 +112,11 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         present = {key: value for key, value in line.items() if value not in (None, "")}
-        return orjson.dumps(self._secrets.redaction.value(_as_json(present))).decode()
+        return escape_json(orjson.dumps(self._secrets.redaction.value(_as_json(present))).decode())
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a record as a plain line, with secrets masked."""
+    """Formats a record as plain text without control characters, with secrets masked."""
 
     def __init__(self, form: str) -> None:
         super().__init__(form)
@@ -123,7 +124,7 @@ class RedactingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a log record, with known secrets masked."""
-        return self._secrets.redaction.text(super().format(record))
+        return escape_invisible(self._secrets.redaction.text(super().format(record)))
 
 
 class RunLog:

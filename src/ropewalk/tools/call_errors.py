@@ -51,9 +51,9 @@ class Failures:
                 error.__cause__ = cause
                 return error
         if isinstance(cause, ToolNotApproved):  # its server has changed its definition
-            from ..source.document import replace_invisible  # the import takes 20 ms and is rarely needed
+            from ..source.document import escape_invisible  # the import takes 20 ms and is rarely needed
 
-            log.warning("tool %s is refused: %s", self.tool_id, replace_invisible(cause.differs))
+            log.warning("tool %s is refused: %s", self.tool_id, escape_invisible(cause.differs))
             return ToolNotApproved(self.tool_id, cause.op, cause.differs, reason=cause.reason, backend=self.backend)
         if isinstance(cause, ValidationFailed) and cause.backend is None and cause.problems:
             refused = self.input(cause.reason, cause.problems)

@@ -28,7 +28,7 @@ from cyclopts import Parameter, validators
 from ...app.facts import approval_text, tool_text_of
 from ...engine.engine import check_run_id, new_run_id
 from ...errors import CompletionFailed, RunStopped
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible, json_text
 from ..errors import failure_text
 from ..remedies import Door
 from .arguments import saved, some_words
@@ -328,7 +328,7 @@ class _Talk:
             self.notify(f"? {question['server']} asks: {question['message']}")
             self.notify(f"  waiting for an answer: ropewalk runs send {self.run[1]} {quote(event['event'])}")
         if kind == "text" and not self.json:
-            write_stdout(replace_invisible(event["text"]))
+            write_stdout(escape_invisible(event["text"]))
             self._open = True
         elif kind == "broken_off" and not self.json:
             self.notify(f"! the answer was interrupted: {first_line(event['error'])}; asking again")
@@ -349,7 +349,7 @@ class _Talk:
             self.answers.append({**answer, **more, "warnings": list(done.warnings)})
         else:
             is_unshown = not self._open and done.text  # by a client that does not stream
-            write_stdout((replace_invisible(done.text) if is_unshown else "") + "\n")
+            write_stdout((escape_invisible(done.text) if is_unshown else "") + "\n")
         self._open = False
         for warning in done.warnings:
             self.notify(f"! {warning}")
@@ -364,7 +364,7 @@ class _Talk:
         if self._open:
             write_stdout("\n")
             self._open = False
-        sys.stderr.write(replace_invisible(text) + "\n")
+        sys.stderr.write(escape_invisible(text) + "\n")
         sys.stderr.flush()
 
 
@@ -421,7 +421,7 @@ def build(
             if getattr(failed, "completion", None) is None:  # nothing was said that would only be said again
                 _write_line(f"to resume the build, repeat the command with --id {run_id}")
             raise
-        text = orjson.dumps(built.workflow, option=orjson.OPT_INDENT_2).decode() + "\n"
+        text = json_text(built.workflow) + "\n"
         report, data = as_text(built), {"workflow": built.workflow, "report": as_json(built)}
         code = DONE if built.valid else FAILED
         if output is None:
@@ -466,7 +466,7 @@ def _is_ours(draft: Path, workflow: dict[str, Any]) -> bool:
 
 
 def _write_line(text: str) -> None:
-    sys.stderr.write(replace_invisible(text) + "\n")
+    sys.stderr.write(escape_invisible(text) + "\n")
     sys.stderr.flush()
 
 

@@ -15,13 +15,12 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-import orjson
 from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL, Checked
 from ...config.project import CONFIG_FILE
 from ...errors import InvalidFlow, Problem, install_command
-from ...source.document import render_problem
+from ...source.document import escape_invisible, json_text, render_problem
 from ...source.load import create_file, dump
 from ..errors import problem_payload, validity_payload, word_problem
 from ..remedies import Door
@@ -125,7 +124,7 @@ def graph(
     """Draw the graph of a definition."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        drawing = app.draw(await app.load_async(source), format)
+        drawing = escape_invisible(app.draw(await app.load_async(source), format))
         if output is None:
             return Answer(data={"format": format, "graph": drawing}, text=drawing)
         message = saved(output, drawing if drawing.endswith("\n") else drawing + "\n")
@@ -275,4 +274,4 @@ def schema(kind: Annotated[SchemaKind, Parameter(help="Definition kind.")], /, *
     from ...notations.json_schema import schema_of  # imports every notation
 
     document = schema_of(kind)
-    return Answer(data=document, text=orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+    return Answer(data=document, text=json_text(document))

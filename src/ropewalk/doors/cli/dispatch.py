@@ -43,7 +43,7 @@ from ...errors import (
     ValidationFailed,
 )
 from ...fast_dataclass import dataclass
-from ...source.document import render_problem, replace_invisible, shorten
+from ...source.document import escape_invisible, render_problem, shorten
 from ..errors import RAN, error_message, error_payload, has_run, problem_payload, problems_of, word_problem
 from ..remedies import Door
 from .commands import COMMANDS, GROUPS, program
@@ -164,9 +164,7 @@ def explain(error: BaseException) -> str:
     note = [f"note: {RAN}"] if has_run(error) else []
     problems = tuple(word_problem(problem, Door.CLI) for problem in problems_of(error))
     if not problems:
-        return "\n".join(
-            [f"error: {replace_invisible(shorten(error_message(error, Door.CLI), hint=JSON_HINT))}", *note]
-        )
+        return "\n".join([f"error: {escape_invisible(shorten(error_message(error, Door.CLI), hint=JSON_HINT))}", *note])
     # The places alone do not say what the problems are about, so most lists get a heading or a count.
     lines = [render_problem(p) for p in problems]
     if isinstance(error, InvalidInput):
@@ -176,7 +174,7 @@ def explain(error: BaseException) -> str:
     elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
         message = error_message(error, Door.CLI)
         lines = [
-            f"error: {replace_invisible(shorten(message, hint=JSON_HINT))}",
+            f"error: {escape_invisible(shorten(message, hint=JSON_HINT))}",
             *(render_problem(p) for p in problems if p.message not in message),
         ]
     elif len(problems) > 1:
@@ -353,7 +351,8 @@ def _print_answer(answer: Answer, out: BinaryIO | None) -> None:
         if answer.data is not None:
             _write_json(out, answer.data)
     elif answer.text is not None:
-        write_stdout(answer.text if answer.text.endswith("\n") or not answer.text else answer.text + "\n")
+        text = escape_invisible(answer.text)
+        write_stdout(text if text.endswith("\n") or not text else text + "\n")
 
 
 def _write_json(out: BinaryIO, data: Any) -> None:

@@ -33,7 +33,7 @@ from ...fast_dataclass import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.sqlite.doctor import Unfinished
 from ...journal.sqlite.wal_check import orphan_wal
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
 from ..remedies import Door, word_remedy
@@ -160,8 +160,8 @@ class Report:
             if self._quiet:
                 continue
             self.clear()
-            first, *more = replace_invisible(finding.message).splitlines() or [""]
-            line = f"{_STATE_MARKS[finding.state]} {replace_invisible(finding.name).ljust(_NAME_WIDTH)}  {first}"
+            first, *more = escape_invisible(finding.message).splitlines() or [""]
+            line = f"{_STATE_MARKS[finding.state]} {escape_invisible(finding.name).ljust(_NAME_WIDTH)}  {first}"
             write_stdout("\n".join([line.rstrip(), *(f"    {text}" for text in more)]) + "\n")
 
     def clear(self) -> None:

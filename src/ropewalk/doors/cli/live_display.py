@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...events import Event
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from .output import duration, first_line, notify
 from .progress_counts import MARKS, MAX_PATH, EndedNode, RunCounts, repeats_message, unattended_message
 
@@ -83,7 +83,7 @@ class LiveDisplay:
             now = time.time()
             for path, at in list(tally.running.items())[:_ROWS]:
                 phase = tally.phases.get(path)
-                label = replace_invisible(first_line(f"{phase}: {path}" if phase else path, MAX_PATH))
+                label = escape_invisible(first_line(f"{phase}: {path}" if phase else path, MAX_PATH))
                 parts.append(Text.assemble(("… ", "cyan"), label, (f"  {duration(max(0.0, now - at))}", "dim")))
             if len(tally.running) > _ROWS:
                 parts.append(Text(f"  and {len(tally.running) - _ROWS:,} more running", style="dim"))
@@ -132,7 +132,7 @@ def _ended_line(ended: EndedNode) -> Text:
     style = _STYLE[ended.how]
     return Text.assemble(
         (f"{MARKS[ended.how]} ", style),
-        (replace_invisible(f"{ended.phase}: ") if ended.phase else "", "dim"),
-        replace_invisible(first_line(ended.path, MAX_PATH)),
-        (f"  {replace_invisible(ended.note)}", style if ended.how == "failed" else "dim"),
+        (escape_invisible(f"{ended.phase}: ") if ended.phase else "", "dim"),
+        escape_invisible(first_line(ended.path, MAX_PATH)),
+        (f"  {escape_invisible(ended.note)}", style if ended.how == "failed" else "dim"),
     )

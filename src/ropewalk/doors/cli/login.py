@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ...errors import NotFound
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from ...values import did_you_mean
 from .dispatch import Answer, UsageError
 from .options import Json, Project
@@ -48,9 +48,7 @@ def login(
 
         async def show(address: str, loopback: Loopback) -> None:
             opened = not no_browser and await asyncio.to_thread(_open_browser, address)
-            notify(
-                f"{'opened' if opened else 'open'} this address to log in at {server}:\n{replace_invisible(address)}"
-            )
+            notify(f"{'opened' if opened else 'open'} this address to log in at {server}:\n{escape_invisible(address)}")
             _take_pasted(loopback)
 
         try:

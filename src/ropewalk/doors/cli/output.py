@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from ...errors import ConfigError
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from ...telemetry.logs import RedactingFormatter, RunLocation, RunLog, log_as_json
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Render a table with a heading; every column is as wide as its longest cell, the last one is not padded."""
-    cells = [list(head), *([replace_invisible(str(c)).replace("\n", " ") for c in row] for row in rows)]
+    cells = [list(head), *([escape_invisible(str(c)).replace("\n", " ") for c in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
 

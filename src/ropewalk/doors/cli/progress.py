@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import orjson
 
 from ...events import Event
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from .output import first_line, logs_json, notify
 from .progress_counts import (
     NODE_ENDS,
@@ -109,7 +109,7 @@ class EveryEvent(WarningsOnly):
             if logs_json():
                 notify(event.kind, runId=event.run_id, node=event.path, data=event.data)
                 return
-            sys.stderr.write(first_line(replace_invisible(f"{event.kind}  {event.path}  {data}".rstrip()), 200) + "\n")
+            sys.stderr.write(first_line(escape_invisible(f"{event.kind}  {event.path}  {data}".rstrip()), 200) + "\n")
 
 
 class PlainLines(WarningsOnly):

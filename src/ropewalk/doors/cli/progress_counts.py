@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Any, Final
 
 from ...events import Event
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from .output import duration, first_line
 
 REUSED: Final = "reused"
@@ -108,7 +108,7 @@ def changes(counts: RunCounts) -> list[str]:
     if not reused:
         return []
     executed = counts.counts["finished"] + counts.counts["recovered"] + counts.counts["failed"]
-    names = [replace_invisible(f"{MARKS[step.how]} {first_line(step.path, MAX_PATH)}") for step in counts.executed]
+    names = [escape_invisible(f"{MARKS[step.how]} {first_line(step.path, MAX_PATH)}") for step in counts.executed]
     more = [f"and {executed - len(names):,} more"] if executed > len(names) else []
     steps = "step" if reused == 1 else "steps"
     return [f"  executed  {', '.join([*names, *more]) or 'no step'}", f"  reused    {MARKS[REUSED]} {reused:,} {steps}"]
@@ -119,9 +119,9 @@ def repeats_message(event: Event) -> str:
     data: dict[str, Any] = event.data or {}
     tool, node = data.get("tool"), data.get("accept", event.node)
     if "of" in data:
-        return replace_invisible(f"{event.path}: {tool} ran in run {data['of']} and is called again")
+        return escape_invisible(f"{event.path}: {tool} ran in run {data['of']} and is called again")
     command = f"ropewalk runs retry {quote(event.run_id)} --accept {quote(str(node))}"
-    return replace_invisible(
+    return escape_invisible(
         f"{event.path}: {tool} ran before and is called again; to use its result instead: {command}"
     )
 
@@ -144,7 +144,7 @@ def _note(event: Event, began: float | None) -> str:
 def node_line(ended: EndedNode) -> str:
     """Render a step that has ended: its sign, its phase if it has one, its path and its note."""
     phase = f"{ended.phase}: " if ended.phase else ""
-    return replace_invisible(f"{MARKS[ended.how]} {phase}{first_line(ended.path, MAX_PATH)}  {ended.note}".rstrip())
+    return escape_invisible(f"{MARKS[ended.how]} {phase}{first_line(ended.path, MAX_PATH)}  {ended.note}".rstrip())
 
 
 def attempt_failed_line(event: Event) -> str:
@@ -152,7 +152,7 @@ def attempt_failed_line(event: Event) -> str:
     data: dict[str, Any] = event.data or {}
     recorded = "recorded: " if data.get("replayed") else ""
     message = first_line(str(data.get("message", "")), 200)
-    return replace_invisible(f"! {first_line(event.path, MAX_PATH)}  attempt failed: {recorded}{message}")
+    return escape_invisible(f"! {first_line(event.path, MAX_PATH)}  attempt failed: {recorded}{message}")
 
 
 def is_new_wait(event: Event) -> bool:
@@ -163,7 +163,7 @@ def is_new_wait(event: Event) -> bool:
 def wait_line(event: Event) -> str:
     """Say what a node waits for."""
     data: dict[str, Any] = event.data or {}
-    return replace_invisible(f"… {first_line(event.path, MAX_PATH)}  waits for {awaited(data)}")
+    return escape_invisible(f"… {first_line(event.path, MAX_PATH)}  waits for {awaited(data)}")
 
 
 def awaited(wait: Mapping[str, Any]) -> str:
@@ -178,4 +178,4 @@ def awaited(wait: Mapping[str, Any]) -> str:
 
 def unattended_message(event: Event) -> str:
     """Say that no worker executes a queued run."""
-    return replace_invisible(f"… run {event.run_id} is {(event.data or {}).get('message')}")
+    return escape_invisible(f"… run {event.run_id} is {(event.data or {}).get('message')}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import orjson
 
 from ...schema import compile_schema
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from ...tools.mcp.local_client import Elicitation
 from ...values import Json
 from .output import notify
@@ -49,9 +49,9 @@ ReadLine = Callable[[str], Awaitable[str | None]]
 
 async def answer_question(question: Elicitation, read: ReadLine, show: Callable[[str], None]) -> Any:
     """Ask a person what a server wants to know."""
-    show(f"? {replace_invisible(question.server)} asks: {replace_invisible(question.message)}")
+    show(f"? {escape_invisible(question.server)} asks: {escape_invisible(question.message)}")
     if question.url is not None:
-        show(f"  open this address: {replace_invisible(question.url)}")
+        show(f"  open this address: {escape_invisible(question.url)}")
         return await _read_consent("y (done)", _YES, read, show) or True
     refusal = await _read_consent("Enter to answer", ("", *_YES), read, show)
     if refusal is not None:
@@ -95,13 +95,13 @@ async def _ask_field(
     choices = _choices(field)
     # The texts come from a server, so control characters must not reach the terminal.
     if field.get("description"):
-        show(f"  {replace_invisible(str(field['description']))}")
+        show(f"  {escape_invisible(str(field['description']))}")
     for number, (value, title) in enumerate(choices, 1):
         show(
-            f"    {number}. {replace_invisible(title)}"
-            + (f" ({replace_invisible(str(value))})" if title != value else "")
+            f"    {number}. {escape_invisible(title)}"
+            + (f" ({escape_invisible(str(value))})" if title != value else "")
         )
-    sign = f"  {replace_invisible(str(field.get('title') or name))}{_hint(field, choices, required)}: "
+    sign = f"  {escape_invisible(str(field.get('title') or name))}{_hint(field, choices, required)}: "
     fits = compile_schema(dict(field))
     while True:
         line = await read(sign)
@@ -118,7 +118,7 @@ async def _ask_field(
         if text and not problems:
             return value
         why = problems[0].message if problems and text else "this field is required"
-        show(f"  ! {replace_invisible(why)}")
+        show(f"  ! {escape_invisible(why)}")
 
 
 def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: bool, boolean: str = "y or n") -> str:
@@ -131,7 +131,7 @@ def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: b
         hints.append(f"default {_shown(field['default'])}")
     elif not required:
         hints.append("optional")
-    return f" ({replace_invisible(', '.join(hints))})"
+    return f" ({escape_invisible(', '.join(hints))})"
 
 
 def form_lines(question: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from ...errors import NotFound, RopewalkError
 from ...events import Event
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible, json_text
 from ...source.load import dump
 from .arguments import read_input, read_pairs, saved
 from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
@@ -199,20 +199,20 @@ async def _replay_file(app: App, file: Path, update: bool) -> dict[str, Any]:
 def case_text(file: Path, case: dict[str, Any]) -> str:
     """Return a test case as the text of its file."""
     if file.suffix == ".json":
-        return orjson.dumps(case, option=orjson.OPT_INDENT_2).decode() + "\n"
+        return json_text(case) + "\n"
     return dump(case)
 
 
 def _test_lines(result: dict[str, Any]) -> Iterator[str]:
-    yield replace_invisible(f"{'✓' if result['passed'] else '✗'} {result['file']}")
+    yield escape_invisible(f"{'✓' if result['passed'] else '✗'} {result['file']}")
     if "said" in result:
         yield result["said"]
     for difference in result["differences"][:_MOST]:
-        yield replace_invisible(f"  {difference['path'] or 'outcome'}: {difference['message']}")
+        yield escape_invisible(f"  {difference['path'] or 'outcome'}: {difference['message']}")
         for word in ("was", "now"):
             if difference["was"] is not None or difference["now"] is not None:
-                yield replace_invisible(f"    {word} {first_line(orjson.dumps(difference[word]).decode(), 300)}")
+                yield escape_invisible(f"    {word} {first_line(orjson.dumps(difference[word]).decode(), 300)}")
     if result.get("updated"):
-        yield replace_invisible(f"  written: {result['file']} now expects the current results")
+        yield escape_invisible(f"  written: {result['file']} now expects the current results")
     if len(result["differences"]) > _MOST:
         yield f"  and {len(result['differences']) - _MOST:,} more differences; --json has all"

@@ -25,7 +25,7 @@ from ...journal.memory import MemoryStore
 from ...notations.binding import UNSET
 from ...notations.registry import VALUE_NAMES
 from ...ops import MODEL
-from ...source.document import render_problem, replace_invisible, shorten
+from ...source.document import escape_invisible, json_text, render_problem, shorten
 from ..errors import word_problem
 from ..remedies import Door
 from .arguments import read_input, read_pairs, read_state
@@ -263,7 +263,7 @@ def followed(
             notify(ended_note)
         if outcome.to_dict().get("printed") and not quiet:
             # The text of a plan's `print` goes where progress goes, so that pipes get the result alone.
-            notify(replace_invisible(str(outcome.to_dict()["printed"]).removesuffix("\n")))
+            notify(escape_invisible(str(outcome.to_dict()["printed"]).removesuffix("\n")))
         return _result_answer(app, outcome, display.tally, source, options, engine, quiet=quiet)
 
     return work
@@ -379,7 +379,7 @@ def summary(
     ]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error_line(e, places)}" for e in errors]
-    lines += [replace_invisible(f"  warning: {warning}") for warning in data.get("warnings") or ()]
+    lines += [escape_invisible(f"  warning: {warning}") for warning in data.get("warnings") or ()]
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
     for name in _RESULT_FIELDS:
@@ -408,13 +408,13 @@ def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
             accept_options = "".join(f" --accept {quote(without_attempts(path))}" for path in paths)
             if accept_options:
                 text += f"\n  and use it: ropewalk runs retry {run}{accept_options}{options}"
-        lines += [replace_invisible(f"  {line.strip()}") for line in text.split("\n")]
+        lines += [escape_invisible(f"  {line.strip()}") for line in text.split("\n")]
     return lines
 
 
 def _error_line(error: Any, places: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
-        return replace_invisible(shorten(str(error), hint=JSON_HINT))
+        return escape_invisible(shorten(str(error), hint=JSON_HINT))
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
     prefix = f"{places[node]}: " if node in places else ""
     path = str(error.get("path")).partition("@")[0]
@@ -423,7 +423,7 @@ def _error_line(error: Any, places: Mapping[str, str]) -> str:
         node, tool = ("the model", "") if node == "turn" else (node, " (the model)")
     elif path.endswith(f"]/{node}"):
         node = path  # which names the iteration of the loop
-    return replace_invisible(
+    return escape_invisible(
         prefix + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
     )
 
@@ -432,5 +432,5 @@ def _value_text(value: Any) -> str:
     """Render a value in one line if it is short, else as indented JSON."""
     text = orjson.dumps(value).decode()
     if len(text) > 100:
-        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-    return replace_invisible(text)
+        text = json_text(value)
+    return escape_invisible(text)

@@ -29,7 +29,7 @@ from ...errors import StoreError
 from ...events import Event
 from ...journal.address import MissingStore
 from ...journal.protocol import ENDS
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible, json_text
 from .agents import Transcript
 from .arguments import saved
 from .dispatch import FAILED, Answer, UsageError, run_exit_code
@@ -270,7 +270,7 @@ def _details_text(
     result = _result_text(run)
     if result is not None:
         lines += ["", f"result: {_truncate(result)}"]
-    return replace_invisible("\n".join(lines))
+    return escape_invisible("\n".join(lines))
 
 
 def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> list[str]:
@@ -284,7 +284,7 @@ def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> li
 def _page_text(run: dict[str, Any], root: str, transcript: Transcript) -> str:
     """Render a page after the first one: only its steps."""
     heading = f"{run['name'] or run['kind']}  {run['id']}"
-    return replace_invisible("\n".join([heading, "", *_step_lines(run, root, transcript, entire=True)]))
+    return escape_invisible("\n".join([heading, "", *_step_lines(run, root, transcript, entire=True)]))
 
 
 def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entire: bool) -> Iterable[str]:
@@ -302,9 +302,9 @@ def _result_text(run: dict[str, Any]) -> str | None:
     if result is None:
         return None
     if run["kind"] != "agent" or "conversation" not in result:
-        return orjson.dumps(result, option=orjson.OPT_INDENT_2).decode()
+        return json_text(result)
     answer = result.get("result")
-    text = answer if isinstance(answer, str) else orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()
+    text = answer if isinstance(answer, str) else json_text(answer)
     warned = "".join(f"\nwarning: {warning}" for warning in result.get("warnings") or ())
     return text + warned if answer or warned else None
 
@@ -486,7 +486,7 @@ def diff(a: str, b: str, /, *, json: Json = False, store: StoreAddress = None, p
 
     async def work(app: App, _: Interrupts) -> Answer:
         changes = app.runs.diff(a, b)
-        return Answer(data=changes, text=replace_invisible("\n".join(_diff_lines(changes))))
+        return Answer(data=changes, text=escape_invisible("\n".join(_diff_lines(changes))))
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -581,7 +581,7 @@ def export(
 
     async def work(app: App, _: Interrupts) -> Answer:
         data = app.runs.export(run_id)
-        text = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+        text = json_text(data)
         return Answer(data=data, text=text if output is None else saved(output, text + "\n"))
 
     return with_app(work, project=project, store=store, tools=False)

@@ -16,7 +16,7 @@ import orjson
 from cyclopts import Parameter
 
 from ...journal.protocol import iso
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from .arguments import read_input
 from .dispatch import Answer
 from .options import Json, Project, StoreAddress
@@ -127,7 +127,7 @@ def _continue_answer(
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
     data = {**run_state(row, **data), "id": run_id, "resume": command if must_resume else None}
-    return Answer(data=data, text=replace_invisible("\n".join(lines)))
+    return Answer(data=data, text=escape_invisible("\n".join(lines)))
 
 
 def store_options(store: str | None, project: Path | None) -> str:
@@ -159,7 +159,7 @@ def wait_lines(
         lines.append(f"  then {resumer} continues it")
     else:
         lines.append(f"  then: ropewalk resume {run}{options}" + (f" --engine {engine}" if engine else ""))
-    return [replace_invisible(line) for line in lines]
+    return [escape_invisible(line) for line in lines]
 
 
 def wait_text(wait: dict[str, Any]) -> str:

@@ -10,13 +10,12 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 from cyclopts import Parameter, validators
 
 from ...errors import NotFound
 from ...journal.address import open_store
 from ...journal.protocol import ENDS
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible, json_text
 from ...values import did_you_mean
 from .dispatch import FAILED, Answer, UsageError
 from .options import Json, Project, StoreAddress
@@ -151,12 +150,12 @@ def versions(
                 versions = ", ".join(str(other.version) for other in result)
                 raise NotFound(f"version of {kind} {id}", str(number), why=f"kept are {versions}")
             document = {"kind": kind, **item.document}
-            return Answer(data=document, text=orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+            return Answer(data=document, text=json_text(document))
         rows: list[tuple[Any, ...]] = [(v.version, v.fingerprint, moment(v.created), v.run_count) for v in result]
         data = [
             {"version": v.version, "fingerprint": v.fingerprint, "created": v.created, "runs": v.run_count}
             for v in result
         ]
-        return Answer(data=data, text=replace_invisible(columns(("VERSION", "FINGERPRINT", "SAVED", "RUNS"), rows)))
+        return Answer(data=data, text=escape_invisible(columns(("VERSION", "FINGERPRINT", "SAVED", "RUNS"), rows)))
 
     return with_app(work, project=project, store=store, tools=False)

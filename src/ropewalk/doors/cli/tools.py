@@ -15,14 +15,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-import orjson
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
 from ...errors import InvalidInput, InvalidValue, NotFound, StoreError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible, json_text
 from ...values import check_json, did_you_mean
 from ..errors import failure_text
 from ..remedies import Door
@@ -61,40 +60,45 @@ def ls(*, fresh: Fresh = False, json: Json = False, project: Project = None) -> 
 
         prefer_lists(app, fresh)
         await all_connected(app)
-        unread = await _add_saved_plans(app, project)
+        unread = await _add_own_tools(app, project)
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
         data = {**tool_list(app.toolbox, tools), "cached": {n: round(age) for n, age in cached_lists(app).items()}}
         rows = [(t.id, first_line(t.description or "")) for t in tools]
-        text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project))]
+        text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project), app)]
         text += [*_failure_lines(app), *unread, *cached_line(app)]
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
 
 
-async def _add_saved_plans(app: App, project: Path | None) -> list[str]:
-    """Offer the saved plans of the project as tools of an app whose store is in memory."""
+async def _add_own_tools(app: App, project: Path | None) -> list[str]:
+    """Offer the flows and the saved plans of the project as tools of an app whose store is in memory."""
 
     # The project's store is only read: it is not created, and no old run is deleted.
-    from ...app.saved_plans import KIND, register_saved_plans
+    from ...app.saved_plans import KIND
 
     try:
         async with without_tools(project, None) as stored:
             for definition in stored.store.list_definitions(KIND):
                 app.store.put_definition(definition)
-        await register_saved_plans(app.jobs)
     except StoreError as error:
-        return [replace_invisible(f"! saved plans: {failure_text(str(error), Door.CLI)}")]
+        return [escape_invisible(f"! saved plans: {failure_text(str(error), Door.CLI)}")]
+    finally:
+        await app.jobs.connect_own()
     return []
 
 
 def _failure_lines(app: App) -> list[str]:
-    """Name the servers that cannot be used, each with the reason and what helps."""
-    return [replace_invisible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in app.toolbox.failures.items()]
+    """Name the servers and the flows that cannot be used, each with the reason and what helps."""
+    flows = app.jobs.flow_tools
+    reasons = {**app.toolbox.failures, **({} if flows is None else flows.failures())}
+    return [escape_invisible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in reasons.items()]
 
 
-def _none(place: Path) -> str:
+def _none(place: Path, app: App) -> str:
     """Say why there are no tools, as far as that is known."""
+    if app.toolbox.failures:
+        return f"no tools; these servers did not answer: {', '.join(app.toolbox.failures)}"
     modules = read_config(place).modules
     if not modules:
         return "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"
@@ -113,7 +117,7 @@ def show(tool_id: str, /, *, fresh: Fresh = False, json: Json = False, project: 
     async def work(app: App, _: Interrupts) -> Answer:
         prefer_lists(app, fresh)
         if tool_id.startswith("plans:"):
-            await _add_saved_plans(app, project)
+            await _add_own_tools(app, project)
         try:
             tool = await app.jobs.find_tool(tool_id)
         except NotFound:  # the server may have it by now
@@ -121,7 +125,7 @@ def show(tool_id: str, /, *, fresh: Fresh = False, json: Json = False, project: 
                 raise
             tool = await app.jobs.find_tool(tool_id)
         result = tool.to_dict()
-        text = replace_invisible(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
+        text = json_text(result)
         return Answer(data=result, text=text)
 
     return with_app(work, project=project, store="memory")
@@ -157,15 +161,15 @@ def call(
         ask_on_terminal(app)
         await app.jobs.find_tool(tool_id)
         value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress, request=request)
-        text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-        return Answer(data={"tool": tool_id, "result": value}, text=replace_invisible(text))
+        text = value if isinstance(value, str) else json_text(value)
+        return Answer(data={"tool": tool_id, "result": value}, text=escape_invisible(text))
 
     return with_app(work, project=project, store=None if request is not None or is_saved_plan else "memory")
 
 
 def _progress(event: Any) -> None:
     total = f"/{event.total:g}" if event.total is not None else ""
-    sys.stderr.write(replace_invisible(f"… {event.progress:g}{total}  {event.message or ''}".rstrip()) + "\n")
+    sys.stderr.write(escape_invisible(f"… {event.progress:g}{total}  {event.message or ''}".rstrip()) + "\n")
 
 
 _MARK = {"new": "+", "changed": "~", "renamed": "~", "shadows": "!", "gone": "-"}
@@ -237,12 +241,11 @@ async def _reached(app: App, server: str) -> tuple[list[str], dict[str, str]]:
 
 def _text(differences: list[Difference], unreachable: dict[str, str], approve: bool, pins: Pins) -> str:
     lines = [
-        replace_invisible(f"{_MARK[d.kind]} {d.id}  {d.approval_message if approve else d.message}")
-        for d in differences
+        escape_invisible(f"{_MARK[d.kind]} {d.id}  {d.approval_message if approve else d.message}") for d in differences
     ]
     for name, why in unreachable.items():
         message = f"; when it can be reached again: ropewalk tools pin {name} --approve" if approve else ""
-        lines.append(replace_invisible(f"? {name}  left out; its tools were not compared or approved: {why}{message}"))
+        lines.append(escape_invisible(f"? {name}  left out; its tools were not compared or approved: {why}{message}"))
     if approve and differences:
         lines.append(f"written to {pins.path}; restart serve, mcp and worker, because they read it only at their start")
     elif approve:
@@ -310,10 +313,9 @@ def select(
 
     async def work(app: App, _: Interrupts) -> Answer:
         from ...app.presenters import tool_selection
-        from ...app.saved_plans import register_saved_plans
 
         await app.connect()
-        await register_saved_plans(app.jobs)
+        await app.jobs.connect_own()
         # Check names after connecting: only now are all tools and namespaces known.
         _check_names(app, namespace, category, exclude)
         requested = {name: value for name, value in options.items() if value is not None}
@@ -417,13 +419,13 @@ def _score_lines(row: dict[str, Any], query: str) -> list[str]:
     from ...select.query import read_request
 
     why = row["matches"]
-    lines = [replace_invisible(f"{row['score']:.2f}  {row['name']}  {first_line(row['description'])}")]
+    lines = [escape_invisible(f"{row['score']:.2f}  {row['name']}  {first_line(row['description'])}")]
     for word, message in why["terms"].items():
         alike = "" if message["likeness"] == 1.0 else f" (alike: {message['likeness']:g})"
-        lines.append(replace_invisible(f"      {word}{alike}: {', '.join(message['fields'])}"))
+        lines.append(escape_invisible(f"      {word}{alike}: {', '.join(message['fields'])}"))
     lacks = [term.plain for term in read_request(query).terms if term.plain not in why["terms"]]
     if lacks:
-        lines.append(replace_invisible(f"      not found: {', '.join(lacks)}"))
+        lines.append(escape_invisible(f"      not found: {', '.join(lacks)}"))
     if why["features"]:
         parts = sorted(why["features"].items(), key=lambda part: -part[1])
         lines.append("      " + ", ".join(f"{name} {value:+.2f}" for name, value in parts))

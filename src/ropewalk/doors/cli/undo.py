@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...events import Event
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from .dispatch import DONE, FAILED, Answer
 from .options import Engine, Json, Project, StoreAddress, Watch
 from .progress import choose_display
@@ -51,7 +51,7 @@ def undo(
         with display:
             report = await app.runs.undo(run_id, on_event=on_event)
         options = store_options(store, project)
-        text = replace_invisible("\n".join(undo_lines(report, run_id, options)))
+        text = escape_invisible("\n".join(undo_lines(report, run_id, options)))
         return Answer(exit=DONE if report["status"] == "undone" else FAILED, data=report, text=text)
 
     return with_app(work, run=run_id, project=project, store=store, engine=engine)

@@ -19,7 +19,7 @@ import orjson
 
 from ...content import about_of, parts_in, to_mcp
 from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ToolNotApproved, ValidationFailed
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from ...tools.mcp.requests import TASK_META, BrokenResult, ServerRefused
 from ...values import Json
 from ..errors import RAN, describe_difference, error_message, has_run
@@ -139,7 +139,7 @@ def failed(message: str, about: dict[str, Json]) -> Any:
     """A result that says what went wrong, in words and (`_meta`) as data."""
     import mcp_types as types
 
-    text = replace_invisible(message)
+    text = escape_invisible(message)
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     meta: Any = {ERROR: about}
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True, _meta=meta)
@@ -155,7 +155,7 @@ def explained(name: str, error: Exception) -> Any:
     if isinstance(error, FlowFailed):
         return flow_failed(error)
     if isinstance(error, InvalidFlow):  # what a refused tool says of itself may stand in it: for the operator only
-        log.warning("%s cannot run now: %s", name, replace_invisible(str(error)))
+        log.warning("%s cannot run now: %s", name, escape_invisible(str(error)))
         return failed("the flow cannot run now; ask the operator of the server, whose log has the reason", about)
     if isinstance(error, (InvalidInput, ValidationFailed)):
         about["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
@@ -163,7 +163,7 @@ def explained(name: str, error: Exception) -> Any:
         return failed("\n".join(message) if error.problems else str(error), about)
     if isinstance(error, ToolNotApproved):
         log.warning(
-            "a call of %s was refused: %s", error.tool_id, replace_invisible(describe_difference(error, Door.MCP))
+            "a call of %s was refused: %s", error.tool_id, escape_invisible(describe_difference(error, Door.MCP))
         )
     if isinstance(error, ToolError):
         about["tool"] = error.tool_id
