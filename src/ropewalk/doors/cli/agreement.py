@@ -14,7 +14,7 @@ from ...config.servers import SERVERS_FILE
 from ...config.servers_file import ServersFile, read_servers_file
 from ...config.trust import answer_of, remember_answer
 from ...errors import RopewalkError
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from .output import notify
 
 
@@ -47,7 +47,7 @@ def _ask_inputs(found: ServersFile, environ: Mapping[str, str]) -> None:
     for variable, item in found.inputs.items():
         if variable in environ or item.has_default:
             continue
-        prompt = replace_invisible(f"{item.description[:200]} (or set {variable}; Enter leaves the server out): ")
+        prompt = escape_invisible(f"{item.description[:200]} (or set {variable}; Enter leaves the server out): ")
         with contextlib.suppress(EOFError):
             value = getpass.getpass(prompt) if item.is_secret else _read_line(prompt)
             if value:
@@ -61,12 +61,12 @@ def has_terminal() -> bool:
 
 def server_lines(found: ServersFile) -> Iterator[str]:
     """Yield what the servers of a file run or connect to."""
-    yield replace_invisible(f"{found.file} names servers that somebody else may have chosen:")
+    yield escape_invisible(f"{found.file} names servers that somebody else may have chosen:")
     for name, settings in found.servers.items():
         what = settings.get("url") or " ".join([settings["command"], *settings.get("args", ())])
         names = [*settings.get("env", ()), *settings.get("headers", ())]
         more = f"  (with {', '.join(names)})" if names else ""
-        yield replace_invisible(f"  {name}: {what[:300]}{more}")
+        yield escape_invisible(f"  {name}: {what[:300]}{more}")
 
 
 def ask_agreement(found: ServersFile) -> bool:

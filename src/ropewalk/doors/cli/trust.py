@@ -11,7 +11,7 @@ from ...config.project import read_config
 from ...config.servers import SERVERS_FILE
 from ...config.servers_file import read_servers_file
 from ...config.trust import distrust, is_trusted, remember_answer
-from ...source.document import replace_invisible
+from ...source.document import escape_invisible
 from .agreement import ask_agreement, has_terminal, server_lines
 from .dispatch import Answer, UsageError
 from .options import Json, Project
@@ -42,7 +42,7 @@ def trust(
     if found.fault is not None:
         raise UsageError(found.fault)
     for name, reason in found.left_out.items():
-        notify(replace_invisible(f"! {name}: {reason}"))
+        notify(escape_invisible(f"! {name}: {reason}"))
     data: dict[str, Any] = {"file": str(file), "servers": list(found.servers)}
     if not found.servers:
         return Answer(data={**data, "trusted": False}, text=f"{SERVERS_FILE} lists no server that can be started")
