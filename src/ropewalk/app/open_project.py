@@ -12,7 +12,7 @@ from ..config.project import read_config
 from ..config.settings import PlanSettings
 from ..config.toml import display_path as shown
 from ..config.toml import file_exists
-from ..errors import ConfigError, InvalidTool, Place, Problem
+from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
 from ..source.document import render_problem
 from ..tools.tool import Tool, tool_of
 from ..tools.toolbox import Toolbox
@@ -86,6 +86,7 @@ def open_project(
 
         # The children serve every app of the process.
         pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
+    context.untrusted = () if config.untrusted is None else tuple(config.untrusted.servers)
     context.retention = named.retention
     flows, jobs = FlowList(config.directory, config.flows or config.mcp_server.flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
@@ -138,8 +139,13 @@ def _open_sources(config: Config, toolbox: Toolbox) -> None:
             toolbox.failures[name] = "\n".join(render_problem(_placed(source, problem)) for problem in error.problems)
         except InvalidTool as error:
             toolbox.failures[name] = str(error)
-    for name, reason in config.failures.items():
-        toolbox.failures[name] = reason
+    toolbox.failures.update(config.failures)
+    if config.untrusted is not None:
+        from ..tools.mcp.login_errors import Reason
+
+        for name in config.untrusted.servers:
+            if name in config.failures:
+                toolbox.failures[name] = Reason(config.failures[name], Remedy(Action.TRUST, {}))
     for doubt in config.warnings:
         import logging
 

@@ -14,9 +14,10 @@ import logging
 import os
 import shlex
 import signal
+import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -24,10 +25,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ...config.modules import import_tools
 from ...config.project import CONFIG_FILE, find_config_file, read_config
 from ...errors import (
+    Action,
     CompletionFailed,
     ConfigError,
     ModelError,
     NotFound,
+    Remedy,
     RopewalkError,
     RunStopped,
     StoreError,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from ...config.settings import Config
     from ...journal.protocol import Store
 
+log = logging.getLogger("ropewalk.config")
 _STOP_WITHIN = 5.0
 _HELD_AFTER = 2.0  # seconds without a reaction of the loop after which a tool is said to hold it
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -233,6 +237,8 @@ def with_app(
         interrupts = Interrupts(app)
         handlers.append(interrupts)
         interrupts.install()
+        if app.context.untrusted:
+            _warn_of_untrusted(app.context.untrusted)
         async with app:
             if tools and not lenient:
                 _check_rates(app)
@@ -251,13 +257,28 @@ def with_app(
             interrupts.remove()
 
 
+def _warn_of_untrusted(names: Sequence[str]) -> None:
+    """Log which servers are left out until a person agrees to them, and how to agree."""
+    from ..remedies import Door, word_remedy
+
+    remedy = word_remedy(Remedy(Action.TRUST, {}), Door.CLI)
+    log.warning(
+        "servers of .mcp.json are left out, because nobody has agreed to them: %s; %s", ", ".join(names), remedy
+    )
+
+
 def _open_project(
     near: Path | None, project: Path | None, store: str | None, engine: Literal["local", "dbos"] | None
 ) -> App:
     """Open the App of the project of a definition; its runs are recorded where the command is run."""
     from ...app.app import App
 
-    return App.open(directory(near, project), store=store, home=_run_directory(project), engine=engine)
+    start = directory(near, project)
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        from .agreement import ask_before_opening
+
+        ask_before_opening(start)
+    return App.open(start, store=store, home=_run_directory(project), engine=engine)
 
 
 def _check_rates(app: App) -> None:

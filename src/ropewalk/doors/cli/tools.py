@@ -448,10 +448,8 @@ def stats(
     started_since = instant(since, "--since")
 
     async def work(app: App, _: Interrupts) -> Answer:
-        from ...app.runs.statistics import tool_stats
-
         # The rows are for people; --json has every number of the same result.
-        result: dict[str, object] = tool_stats(app.context, since=started_since, limit=limit)
+        result: dict[str, object] = app.runs.tool_stats(since=started_since, limit=limit)
         rows = [
             (
                 item["tool"],
