@@ -63,7 +63,9 @@ def test_a_for_each_over_a_call_collects_into_state(merge, node, words, expected
 
 
 def test_a_field_that_keeps_one_item_says_how_to_collect():
-    with pytest.raises(InvalidFlow, match=r"each item writes a string\. To collect them, declare out with merge: array_"):
+    with pytest.raises(
+        InvalidFlow, match=r"each item writes a string\. To collect them, declare out with merge: array_"
+    ):
         run(fan_out({"type": "array"}), ["a"])
 
 
