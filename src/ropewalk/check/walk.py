@@ -291,7 +291,7 @@ class Walk:
                 self.fit_checker.check_fit(expr, value_type, schema, (None, name), "property", "")
 
     def _refuse_single(self, name: str, channel: Channel, value_type: Type) -> bool:
-        """Return True, and say how to collect, if the value of an item goes to a list that keeps only the last write."""
+        """Return True, and say how to collect, if items write single values to a list that keeps the last write."""
         node, kinds = self.scope.node, kinds_of(value_type)
         how = node.meta.labels.get("collect") if node is not None and node.meta.labels else None
         declared = channel.schema.get("type") if type(channel.schema) is dict else None
