@@ -270,7 +270,7 @@ def _create_files(directory: Path, templates: Mapping[str, str], names: Mapping[
 
 
 SchemaKind: TypeAlias = Literal["agent", "chain", "composite", "composition", "experience", "plan", "runchain"]
-_KINDS: Final = "Definition kind: agent, chain, composite, composition, experience or plan."
+_KINDS = "Definition kind: agent, chain, composite, composition, experience or plan."
 
 
 def schema(kind: Annotated[SchemaKind, Parameter(show_choices=False, help=_KINDS)], /, *, json: Json = False) -> Answer:
