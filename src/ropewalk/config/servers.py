@@ -61,7 +61,12 @@ _OTHER_FORMS: Final = ("auth", "roots", "sampling")
 """Keys of a server that have other forms in other programs; only ropewalk.toml has ours."""
 _SERVERS: Final = "mcpServers"
 _FILE_LIMITS: Final = Limits(repeats=True)  # keys repeated in other parts of the file belong to other programs
-_FILLED_AT_CONNECT: Final = ("env", "headers", "auth")  # so that the one who connects can redact the values
+_FILLED_AT_CONNECT: Final = (
+    "env",
+    "headers",
+    "auth",
+    "credentials",
+)  # so that the one who connects can redact the values
 
 
 def read_servers(
