@@ -93,7 +93,7 @@ def read_openapi_document(path: Path, row: Row) -> None:
     box = Toolbox(providers={"api": {"openapi": str(path), "url": "http://127.0.0.1:9"}})
     row.seconds = time.process_time() - begin
     row.used = len(box.ids())
-    row.left_out = {**box.failures, **box.left_out}
+    row.left_out = dict(box.left_out)
 
 
 def read_mcp_file(path: Path, row: Row) -> None:

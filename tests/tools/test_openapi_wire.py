@@ -438,3 +438,22 @@ def test_another_alternative_or_a_configured_header_is_enough() -> None:
     missing = read_openapi(source, name="p", credentials={"head": "t"}).operations["call"].security.missing
     assert missing is not None
     assert "credentials.basic" in missing
+
+
+def test_the_list_of_tools_names_what_is_left_out_on_request(tmp_path: Path) -> None:
+    from ropewalk.doors.cli.tools import ls
+
+    paths = {"/a": {"get": {"operationId": "good"}}, "/b": {"get": {"operationId": "bad", "parameters": [{}]}}}
+    source = {
+        "openapi": "3.1.0",
+        "servers": [{"url": "http://h"}],
+        "paths": {**paths, "/c": {"get": {"operationId": "no"}}},
+    }
+    (tmp_path / "api.json").write_text(json.dumps(source))
+    (tmp_path / "ropewalk.toml").write_text('[providers.p]\nopenapi = "api.json"\nexclude = ["no"]\n')
+    short, long = ls(project=tmp_path), ls(left_out=True, project=tmp_path)
+    assert "2 operations are left out; --left-out gives the reasons" in short.text
+    assert "p:bad" not in short.text
+    assert "- p:bad: GET /b: parameter 'None': in must be path" in long.text
+    assert "- p:no: GET /c: the setting exclude names it ('no')" in long.text
+    assert set(long.data["leftOut"]) == {"p:bad", "p:no"}

@@ -20,6 +20,8 @@ from ..values import Json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .servers_file import ServersFile
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -180,6 +182,9 @@ class McpServer:
     mode: str | None = None
     trust: str | None = None
     questions: str | None = None
+    # The only tools that may be used, and those that may not, by name or pattern.
+    tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +332,8 @@ class Config:
     # Files, directories and globs of definitions that are tools of each other.
     flows: tuple[str, ...] = ()
     servers: Mapping[str, McpServer] = field(default_factory=dict)
+    # The servers file to whose servers nobody has agreed, so that they are left out.
+    untrusted: ServersFile | None = None
     providers: Mapping[str, Provider] = field(default_factory=dict)
     backends: Mapping[str, BackendSource] = field(default_factory=dict)
     # The address of the journal; None means the default.
@@ -364,6 +371,9 @@ class Config:
     warnings: tuple[str, ...] = ()
 
 
+INPUT_PREFIX: Final = "ROPEWALK_INPUT_"
+SECRET_INPUT_PREFIX: Final = "ROPEWALK_SECRET_"
+"""The beginnings of the variables that hold the `${input:NAME}` of a servers file; values of the second are masked."""
 TRUST_HINTS: Final = "hints"
 """The value of `trust` with which hints of an MCP server count, such as `readOnlyHint`."""
 WAIT: Final = "wait"

@@ -144,6 +144,10 @@ def load(
     text = text.removeprefix("\ufeff")
 
     form = form or _form(file, text)
+    if form == "jsonc":
+        from .json_reader import without_comments
+
+        text, form = without_comments(text), "json"
     parsed = _parsed.get(form, limits, text)
     if parsed is not None:
         return Document(data=marshal.loads(parsed), file=file, text=text, form=form, directory=directory)

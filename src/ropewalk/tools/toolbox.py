@@ -102,7 +102,7 @@ class Toolbox(Index):
         self._sources: tuple[Source, ...] = ()  # those of the three that there are
         self.failures: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
-        """The operations that the settings of a provider leave out, by id, each with the reason."""
+        """The operations of OpenAPI documents that are left out, by id, each with the reason."""
         self.refused: dict[str, str] = {}
         """The part of `failures` with tools whose definition differs from the approved one, by id."""
         self.pins: Pins | None = None

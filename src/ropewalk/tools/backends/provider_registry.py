@@ -190,9 +190,10 @@ class Providers(Source):
                 raise ConfigError(f"{place}: openapi: {problem}; set url to the server that should get them")
             policy = policy_for(self._shelf.network, api.base)
         self._providers[name] = OpenApiProvider(api, headers, place=place, policy=policy, credentials=credentials)
-        for operation, reason in api.skipped.items():
-            place_of_reason = self._shelf.left_out if operation in api.excluded else self._shelf.failures
-            place_of_reason[f"{name}:{operation}"] = reason
+        skipped = {f"{name}:{operation}": reason for operation, reason in api.skipped.items()}
+        self._shelf.left_out.update(skipped)
+        excluded = {f"{name}:{operation}" for operation in api.excluded}
+        self._shelf.failures.update({id: reason for id, reason in skipped.items() if id not in excluded})
         return list(api.tools)
 
     async def call_tool(
