@@ -111,7 +111,11 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         definition=loaded, definition_id=id, run_id=run_id, input=body.input, variables=variables, undo=body.undo,
         budget=budget,
     )  # fmt: skip
-    return await start_run(live, run_id, body.wait, lambda take: app.jobs.run(new.watched(take)), new=True)
+
+    async def run(take: Any) -> Mapping[str, Json]:
+        return outcome(await app.jobs.run(new.watched(take)), loaded.kind)
+
+    return await start_run(live, run_id, body.wait, run, new=True)
 
 
 async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> dict[str, Json]:
