@@ -53,7 +53,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     failures: dict[str, str] = {}  # each section is read although another one is wrong
     warnings: list[str] = []
     with table.collecting_errors():
-        servers = read_servers(table, project_directory, environ, failures, warnings)
+        servers, untrusted = read_servers(table, project_directory, environ, failures, warnings)
     with table.collecting_errors():
         providers = read_providers(table, project_directory, environ, failures, warnings)
     with table.collecting_errors():
@@ -77,6 +77,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         modules=tuple(data.get("tools", {}).get("modules", ())),
         flows=flows,
         servers=servers,
+        untrusted=untrusted,
         providers=providers,
         backends=backends,
         store=store_url,

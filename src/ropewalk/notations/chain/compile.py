@@ -85,6 +85,7 @@ class ChainCompiler(Binder[Within]):
         self.fields = chain.fields
         self.written: dict[str, str] = {}  # by variable: the first node that sets it
         self.variable_reads: list[VariableRead] = []
+        self.strategy = str(chain.fields["errorStrategy"])  # that of nodes without one
         self.current = ""  # the id of the node that is being compiled
         self.ids: dict[str, str] = {}  # by id: the place of its first node
         self.top = {node.id: i for i, node in enumerate(chain.nodes)}
@@ -215,7 +216,12 @@ class ChainCompiler(Binder[Within]):
         width = int(node.get("concurrency", 1))
         is_concurrent = width > 1 and items is not None
         inside = replace(within, mode="sequential", round="index" if items is not None else "round")
+        # A loop over items that survives failures survives them item by item, so it keeps the other results.
+        outer, own = self.strategy, node.get("errorStrategy")
+        if items is not None and own in ("continue", "skip"):
+            self.strategy = own
         body = self._sequence(node.bodies.get("nodes", []), inside)
+        self.strategy = outer
         limit = node.get("maxIterations")
         items_expr = self.value(items, join(node.path, "items"), within) if items is not None else None
         if is_concurrent and items_expr is not None:
@@ -286,7 +292,7 @@ class ChainCompiler(Binder[Within]):
     def policy(self, node: ChainNode, within: Within) -> Policy:
         """Compile the timeout and the error strategy of a node, its own or that of the chain."""
         get = node.fields.get
-        strategy = get("errorStrategy") or self.fields["errorStrategy"]
+        strategy = get("errorStrategy") or self.strategy
         if strategy == "retry" and node.bodies and not get("errorStrategy"):
             # The nodes inside are retried themselves; retrying the block too would multiply the attempts.
             strategy = "stop"
@@ -295,7 +301,7 @@ class ChainCompiler(Binder[Within]):
         self._check_fallback(node, strategy)
         # Settings that the strategy does not use are probably a mistake.
         if strategy != "retry":
-            is_retried_inside = node.bodies and not get("errorStrategy") and self.fields["errorStrategy"] == "retry"
+            is_retried_inside = node.bodies and not get("errorStrategy") and self.strategy == "retry"
             reason = (
                 "the nodes inside are retried, not the block"
                 if is_retried_inside
@@ -328,7 +334,7 @@ class ChainCompiler(Binder[Within]):
         """Return the document's words for what a failure leads to, if that is not a value."""
         if node.get("onError"):
             return f"onError: {', '.join(node.get('onError'))}"
-        strategy = node.get("errorStrategy") or self.fields["errorStrategy"]
+        strategy = node.get("errorStrategy") or self.strategy
         return f"errorStrategy: {strategy}" if strategy in ("continue", "skip") else ""
 
     def _check_fallback(self, node: ChainNode, strategy: str) -> None:
@@ -349,7 +355,7 @@ class ChainCompiler(Binder[Within]):
         if not within.mode:
             return nodes  # an unknown mode was reported when the chain was read
         if within.mode == "dag":
-            return dag_gates(body, nodes, self.fields["errorStrategy"], self.problems)
+            return dag_gates(body, nodes, self.strategy, self.problems)
         if within.mode in ("parallel", "loop") and within.siblings is self.top:
             self._refuse_jumps(body, within.mode)
             return nodes
