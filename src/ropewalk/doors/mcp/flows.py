@@ -278,8 +278,7 @@ class Flows:
         try:
             return load()
         except (InvalidFlow, NotFound) as error:
-            unlisted = (*error.unlisted, *error.unknown) if isinstance(error, InvalidFlow) else ()
-            if unlisted:
+            if isinstance(error, InvalidFlow) and (unlisted := (*error.unlisted, *error.unknown)):
                 self._unlisted[_name_of_plan(error, name)] = unlisted
             self.broken[name] = why = "\n".join(
                 render_problem(word_problem(problem, Door.MCP)) for problem in problems_of(error)
