@@ -39,6 +39,8 @@ class Context:
     http_secrets: frozenset[str] = frozenset()
     # The servers of a file that nobody has agreed to.
     untrusted: tuple[str, ...] = ()
+    # The parts of the project that were left alone because they run code.
+    unchecked: tuple[str, ...] = ()
     """The names in `secrets` that definitions sent over HTTP may read."""
     plans: PlanSettings = PlanSettings()
     """The limits of programs that models write."""

@@ -303,10 +303,14 @@ class _Reader:
         if env:
             settings["env"] = env
         cwd = entry.get("cwd")
+        if isinstance(cwd, str):
+            cwd = os.path.expanduser(self._fill("cwd", cwd))
+            starts_with_variable = cwd.startswith("${")
+            cwd = cwd if starts_with_variable or self.workspace == self.directory else str(self.workspace / cwd)
+        elif cwd is None and self.workspace != self.directory:
+            cwd = str(self.workspace)
         if cwd is not None:
-            settings["cwd"] = os.path.expanduser(cwd) if isinstance(cwd, str) else cwd
-        elif self.workspace != self.directory:
-            settings["cwd"] = str(self.workspace)
+            settings["cwd"] = cwd
 
     def _add_headers(self, settings: dict[str, Any], entry: Mapping[str, Any]) -> None:
         headers = _texts_by_name(entry, _HEADERS)

@@ -223,6 +223,7 @@ def with_app(
     engine: Literal["local", "dbos"] | None = None,
     tools: bool = True,
     lenient: bool = False,
+    code: bool = True,
 ) -> Answer:
     """Open the App, run the work of a command on an event loop, and close the App."""
     configure_logging("text")  # unless the command has configured it
@@ -233,14 +234,16 @@ def with_app(
         if tools and run is not None and project is None:
             app = _open_project_of_run(run, store, engine)
         else:
-            app = _open_project(near, project, store, engine) if tools else without_tools(project, store)
+            app = _open_project(near, project, store, engine, code) if tools else without_tools(project, store)
         interrupts = Interrupts(app)
         handlers.append(interrupts)
         interrupts.install()
         if app.context.untrusted:
             _warn_of_untrusted(app.context.untrusted)
         async with app:
-            if tools and not lenient:
+            if app.context.unchecked:
+                notify(f"not checked, because of --no-code: {'; '.join(app.context.unchecked)}")
+            if tools and not lenient and code:
                 _check_rates(app)
             with _telemetry(app), as_source(local_source()), naming_store(app):
                 log_events(app)
@@ -268,17 +271,17 @@ def _warn_of_untrusted(names: Sequence[str]) -> None:
 
 
 def _open_project(
-    near: Path | None, project: Path | None, store: str | None, engine: Literal["local", "dbos"] | None
+    near: Path | None, project: Path | None, store: str | None, engine: Literal["local", "dbos"] | None, code: bool
 ) -> App:
     """Open the App of the project of a definition; its runs are recorded where the command is run."""
     from ...app.app import App
 
     start = directory(near, project)
-    if sys.stdin.isatty() and sys.stderr.isatty():
+    if code and sys.stdin.isatty() and sys.stderr.isatty():
         from .agreement import ask_before_opening
 
         ask_before_opening(start)
-    return App.open(start, store=store, home=_run_directory(project), engine=engine)
+    return App.open(start, store=store, home=_run_directory(project), engine=engine, code=code)
 
 
 def _check_rates(app: App) -> None:
