@@ -363,3 +363,17 @@ def test_comments_are_found_outside_of_texts_only_and_in_linear_time(tmp_path: P
     for part in ('"\\', "/*", '"', ", ", ",\n\n", "//", '{"a":', '\\"'):
         file.write_text("{" + part * (200_000 // len(part)))
         assert isinstance(read_servers_file(file), ServersFile)
+
+
+def test_a_file_made_to_take_long_is_refused_in_part_or_whole(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    server = '{"command": "x"}'
+    twice = ",".join(f'"a{n % 900}": {server}' for n in range(20_000))
+    file.write_text(f'{{"mcpServers": {{{twice}}}}}')
+    assert len(read_servers_file(file).left_out) == 900
+    file.write_text(json.dumps({"mcpServers": {str(n): {"command": "x"} for n in range(1_001)}}))
+    assert "more than 1,000 servers" in str(read_servers_file(file).fault)
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", **{f"k{n}": n for n in range(1_000)}}}}))
+    assert "more than 200 keys" in read_servers_file(file).left_out["a"]
+    file.write_text(" " * 2_000_001)
+    assert "larger than 2,000,000 bytes" in str(read_servers_file(file).fault)

@@ -130,6 +130,9 @@ def test_a_person_at_a_terminal_is_asked_once_and_a_refusal_is_kept(project):
     assert "start them in this project" not in shown
     assert "ropewalk trust" in shown
     assert project("trust").code == 2
+    project.write("ropewalk.toml", "")
+    doctor = project("doctor")
+    assert (doctor.code, "- server s" in doctor.out) == (0, True), doctor.out
     assert project("trust", "--yes").code == 0
     shown = at_terminal(project.home, project.env(), words, "s3cret")
     assert "The key (or set ROPEWALK_SECRET_KEY; Enter leaves the server out)" in shown

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SERVERS_FILE: Final = ".mcp.json"
 NOT_TRUSTED: Final = "not started, because nobody has agreed to the servers of this file"
-_FILLED_AT_CONNECT: Final = ("env", "headers", "auth")  # so that the one who connects can redact the values
+_FILLED_AT_CONNECT: Final = ("env", "headers", "auth", "credentials")  # so that the caller can redact the values
 
 
 def read_servers(

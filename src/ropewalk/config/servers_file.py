@@ -57,8 +57,12 @@ _MILLISECONDS: Final = frozenset(("httpUrl", "includeTools", "excludeTools"))
 """Keys of Gemini, whose `timeout` is in milliseconds."""
 _SECONDS: Final = frozenset(("autoApprove", "alwaysAllow"))
 """Keys of Cline and Roo, whose `timeout` is in seconds, up to one hour."""
-_FILE_LIMITS: Final = Limits(repeats=True)  # keys repeated in other parts of the file belong to other programs
+_FILE_LIMITS: Final = Limits(
+    size=2_000_000, repeats=True
+)  # keys repeated in other parts of the file belong to other programs
 _MAX_ENV_FILE: Final = 1_000_000
+_MAX_SERVERS: Final = 1_000
+_MAX_KEYS: Final = 200  # of one server
 _VARIABLE: Final = re.compile(r"\$\{([^{}]*)\}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*[\w.]+\s*\}\}")
@@ -166,6 +170,9 @@ class _Reader:
             if path in repeated:
                 fault = f"{_format_place(repeated[path])}: {'.'.join(path)} is defined twice"
                 continue
+            if len(written) > _MAX_SERVERS:
+                fault = f"{self._place(path)}: lists more than {_MAX_SERVERS:,} servers"
+                continue
             self._declare_inputs(path)
             self._read_section(path, written, repeated)
         return ServersFile(
@@ -215,6 +222,10 @@ class _Reader:
         )
         names = distinct_names([name for name, _ in entries], 64)
         refused = self._refused_names()
+        repeats: dict[tuple[Any, ...], str] = {}  # what is defined twice in a server
+        for twice, place in repeated.items():
+            key = f"{twice[-1]} " if len(twice) > len(path) + 1 else ""
+            repeats.setdefault(twice[: len(path) + 1], f"{_format_place(place)}: {key}is defined twice")
         for position, (written_name, entry) in enumerate(entries):
             name = names.get(written_name, f"server-{position + 1}")
             where = (*path, written_name if isinstance(written, dict) else position)
@@ -222,10 +233,8 @@ class _Reader:
                 self.warnings.append(f"{self._place(where)}: server {name!r} is defined twice; the first one is used")
                 continue
             try:
-                for twice, place in repeated.items():
-                    if isinstance(written, dict) and twice[: len(where)] == where:
-                        key = f"{twice[-1]} " if len(twice) > len(where) else ""
-                        raise _LeftOut("", f"{_format_place(place)}: {key}is defined twice")
+                if isinstance(written, dict) and where in repeats:
+                    raise _LeftOut("", repeats[where])
                 settings = None if refused(written_name) else self._settings(entry)
             except _LeftOut as error:
                 prefix = "" if error.key == "" else f"{self._place(where, error.key)}: "
@@ -265,6 +274,8 @@ class _Reader:
             raise _LeftOut(None, "must be an object with a command or a url")
         if _is_off(entry):
             return None
+        if len(entry) > _MAX_KEYS:
+            raise _LeftOut(None, f"has more than {_MAX_KEYS} keys")
         for key in entry:
             if key not in _KNOWN and not str(key).startswith(("_", "$", "/", "#", "x-")):
                 near = did_you_mean(key, (*SERVER_KEYS, *sorted(_READ)))

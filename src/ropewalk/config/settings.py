@@ -202,6 +202,12 @@ class Provider:
     timeout: float | None = None
     # The operations of the document that change nothing.
     read_only: tuple[str, ...] = ()
+    # The operations that are tools; without it, all are. Then those that are none, and new names by name.
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    # By security scheme, as written; variables are filled in at each call.
+    credentials: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,6 +156,10 @@ PROVIDER_KEYS: Final[dict[str, ValueType]] = {
     "headers": _TEXT_TABLE,
     "timeout": _SECONDS,
     "read_only": _TEXTS,
+    "include": _TEXTS,
+    "exclude": _TEXTS,
+    "rename": _TEXT_TABLE,
+    "credentials": ValueType("a table of security schemes", lambda value: isinstance(value, dict)),
     "enabled": _FLAG,
 }
 QUEUE_KEYS: Final[dict[str, ValueType]] = {

@@ -161,6 +161,8 @@ def load(
         lines = Lines(file, text)
         raise InvalidFlow(_problem(fault, lines) for fault in refused.faults) from None
     document = Document(data=data, file=file, text=text, form=form, directory=directory)
+    if limits.any_number:
+        return document
     if not is_json(data):
         raise _not_json(document)
     _parsed.put(form, limits, text, data)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ...config.project import find_config_file, read_config
+from ...config.secrets import is_secret_name
 from ...config.servers import SERVERS_FILE
 from ...config.servers_file import ServersFile, read_servers_file
 from ...config.trust import answer_of, remember_answer
@@ -64,9 +65,14 @@ def server_lines(found: ServersFile) -> Iterator[str]:
     yield escape_invisible(f"{found.file} names servers that somebody else may have chosen:")
     for name, settings in found.servers.items():
         what = settings.get("url") or " ".join([settings["command"], *settings.get("args", ())])
-        names = [*settings.get("env", ()), *settings.get("headers", ())]
-        more = f"  (with {', '.join(names)})" if names else ""
-        yield escape_invisible(f"  {name}: {what[:300]}{more}")
+        # Nothing is shortened: the end of a long argument may be what matters.
+        yield escape_invisible(f"  {name}: {what}")
+        for table in ("env", "headers"):
+            for key, value in settings.get(table, {}).items():
+                shown = "***" if is_secret_name(key) and "${" not in value else value
+                yield escape_invisible(f"    {key} = {shown}")
+        if "cwd" in settings:
+            yield escape_invisible(f"    in {settings['cwd']}")
 
 
 def ask_agreement(found: ServersFile) -> bool:

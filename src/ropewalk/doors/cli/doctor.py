@@ -387,8 +387,9 @@ def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
                 )
             if name in config.backends:
                 kind, advice = "backend", f"check [backends.{name}] in ropewalk.toml and the files and addresses in it"
+            is_untrusted = name in (config.untrusted.servers if config.untrusted is not None else ())
             separator = "\n" if "\n" in reason else "; "  # what a server wrote has lines of its own
-            yield Finding(f"{kind} {name}", "fault", f"{reason}{separator}{advice}")
+            yield Finding(f"{kind} {name}", "note" if is_untrusted else "fault", f"{reason}{separator}{advice}")
     yield from _check_pins(app)
 
 

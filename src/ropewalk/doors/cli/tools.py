@@ -52,7 +52,12 @@ async def all_connected(app: App) -> None:
         await app.toolbox.connect_within(None)
 
 
-def ls(*, fresh: Fresh = False, json: Json = False, project: Project = None) -> Answer:
+LeftOut: TypeAlias = Annotated[
+    bool, Parameter(negative=(), help="Also list the operations of OpenAPI documents that are left out, and why.")
+]
+
+
+def ls(*, left_out: LeftOut = False, fresh: Fresh = False, json: Json = False, project: Project = None) -> Answer:
     """List the tools that definitions can use, and the servers that cannot be reached, each with the reason."""
 
     async def work(app: App, _: Interrupts) -> Answer:
@@ -65,7 +70,9 @@ def ls(*, fresh: Fresh = False, json: Json = False, project: Project = None) -> 
         data = {**tool_list(app.toolbox, tools), "cached": {n: round(age) for n, age in cached_lists(app).items()}}
         rows = [(t.id, first_line(t.description or "")) for t in tools]
         text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project), app)]
-        text += [*_failure_lines(app), *unread, *cached_line(app)]
+        text += [*_failure_lines(app), *_left_out_lines(app, left_out), *unread, *cached_line(app)]
+        if left_out:
+            data["leftOut"] = app.toolbox.left_out
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
@@ -92,7 +99,20 @@ def _failure_lines(app: App) -> list[str]:
     """Name the servers and the flows that cannot be used, each with the reason and what helps."""
     flows = app.jobs.flow_tools
     reasons = {**app.toolbox.failures, **({} if flows is None else flows.failures())}
-    return [escape_invisible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in reasons.items()]
+    return [
+        escape_invisible(f"! {name}: {failure_text(why, Door.CLI)}")
+        for name, why in reasons.items()
+        if name not in app.toolbox.left_out
+    ]
+
+
+def _left_out_lines(app: App, is_listed: bool) -> list[str]:
+    """Name the operations that are left out, or say how many there are."""
+    reasons = app.toolbox.left_out
+    if is_listed:
+        return [escape_invisible(f"- {name}: {why}") for name, why in reasons.items()]
+    plural = "operation is left out" if len(reasons) == 1 else "operations are left out"
+    return [f"{len(reasons)} {plural}; --left-out gives the reasons"] if reasons else []
 
 
 def _none(place: Path, app: App) -> str:
