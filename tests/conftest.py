@@ -80,6 +80,7 @@ _numbers = itertools.count()
 def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A test never reads or writes the developer's own store, or lists of tools that another test has cached."""
     monkeypatch.delenv("ROPEWALK_STORE", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / f"config{next(_numbers)}"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache{next(_numbers)}"))
 
 

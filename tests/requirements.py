@@ -202,7 +202,7 @@ COMPOSITES = """
 COMPOSITE-BUILD-1   ComposableToolBuilder(execute_tool, strict_mode=False); build gives a Tool; its spec: mode, steps
 COMPOSITE-BUILD-2   every call goes through execute_tool, with the outer context unchanged
 COMPOSITE-BUILD-3   a step whose result has success false ends the pipeline
-COMPOSITE-BUILD-4   the tool: id composable:<name>, name, display_name, description, input_schema, has_side_effects True
+COMPOSITE-BUILD-4   the tool: id <name> or composable:<name>, name, display_name, description, input_schema, effects
 COMPOSITE-REF-1     the references are $input, $prev, $steps; nested objects and lists are resolved, all else literal
 COMPOSITE-REF-2     a missing path gives null; $prev is null in the first step
 COMPOSITE-REF-3     not strict: an unrecognised $ expression is the literal text and a warning on ropewalk.composite

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agreement import AGREED
 from ropewalk.config.modules import import_tools
 from ropewalk.config.project import read_config
 from ropewalk.config.settings import Limits
@@ -152,12 +153,11 @@ tools = 5
 lease = 0
 """
     write(tmp_path / "ropewalk.toml", text)
-    write(tmp_path / ".mcp.json", "{")
     with pytest.raises(ConfigError) as caught:
         read_config(tmp_path, environ={})
     places = [problem.place for problem in caught.value.problems]
     assert [(Path(place.file).name, place.line) for place in places] == [
-        (".mcp.json", 1), *(("ropewalk.toml", line) for line in (3, 5, 6, 8, 9, 12, 13, 14, 15, 17, 19, 21))
+        *(("ropewalk.toml", line) for line in (3, 5, 6, 8, 9, 12, 13, 14, 15, 17, 19, 21))
     ]  # fmt: skip
     assert "cron and flow are missing" in str(caught.value)
 
@@ -185,7 +185,7 @@ burst = 0
 def test_the_common_servers_file_is_read_by_default(tmp_path):
     servers = {"git": {"command": "mcp-server-git", "type": "stdio"}, "old": {"command": "x", "disabled": True}}
     write(tmp_path / ".mcp.json", json.dumps({"mcpServers": servers, "other": 1}))
-    assert list(read_config(tmp_path, environ={}).servers) == ["git"]
+    assert list(read_config(tmp_path, environ=AGREED).servers) == ["git"]
 
 
 def test_the_servers_file_can_be_named_and_is_overridden_by_the_toml(tmp_path):
@@ -197,15 +197,10 @@ def test_the_servers_file_can_be_named_and_is_overridden_by_the_toml(tmp_path):
     assert config.servers["web"].url == "http://x"
 
 
-def test_a_servers_file_that_is_not_json_has_a_place(tmp_path):
-    write(tmp_path / ".mcp.json", '{"mcpServers":\n {,}}')
-    assert refused(tmp_path)[:2] == (2, 3)
-
-
 def test_one_server_that_cannot_be_used_does_not_stop_the_others(tmp_path):
     servers = {"a": {"command": "x", "env": {"K": "${NOT_SET}"}}, "b": {"command": "y"}, "c": {}, "d": {"args": 3}}
     write(tmp_path / ".mcp.json", json.dumps({"mcpServers": servers}))
-    config = read_config(tmp_path, environ={})
+    config = read_config(tmp_path, environ=AGREED)
     assert list(config.servers) == ["b"]
     assert config.failures["a"] == "environment variable NOT_SET is not set"
     assert set(config.failures) == {"a", "c", "d"}

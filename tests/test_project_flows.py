@@ -251,7 +251,8 @@ def test_a_document_names_a_file_next_to_it(project: Path) -> None:
         assert (await app.run(project / "deep" / "data.yaml"))["results"] == {"a": "./ANSWER.YAML"}
         assert "must be a string; this is an integer" in await problems(app, project / "deep" / "wrong.yaml")
         [problem] = await problems(app, project / "deep" / "none.yaml")
-        assert "unknown tool './nothing.yaml'" in problem
+        why = "there is no file deep/nothing.yaml; did you mean deep/none.yaml?"
+        assert problem == f"tool 'flow:deep.nothing': {why}"
         # A document without a directory names no files.
         with pytest.raises(InvalidFlow, match="unknown tool"):
             await app.run((project / "deep" / "outer.yaml").read_text())
@@ -330,3 +331,82 @@ def test_a_mistake_in_a_flow_in_between_is_shown_where_it_is(project: Path) -> N
             assert problem.startswith(start + why), problem
 
     in_project(project, case)
+
+
+MADE = """
+from ropewalk import flow, plan
+from shout_tools import shout
+
+@plan
+async def written(q: str) -> str:
+    return await shout(q)
+
+with flow("built-one", q=str) as f:
+    f.result(f.call(shout, text=f.input.q))
+done = f.done()
+
+if __name__ == "__main__":
+    print("started")
+"""
+
+
+def test_json_and_functions_of_python_files_are_flows_of_the_project(project: Path) -> None:
+    (project / "made.py").write_text(MADE)
+    (project / "script.py").write_text(MADE.replace("written", "started") + "\nprint('a program')\n")
+    (project / "package.json").write_text('{"name": "package", "nodes": []}')
+    (project / "research.json").write_text(
+        '{"kind": "composite", "name": "research", "mode": "compose", "inputSchema": {"type": "object"},'
+        ' "steps": [{"tool": "answer", "inputMapping": {"q": "d"}}]}'
+    )
+    (project / "program.yaml").write_text(
+        "kind: plan\nname: program\ncode: |\n  a = await call_tool('built-one', {'q': 'a'})\n"
+        "  return [a, await written(q='b'), await research(), await composable.research()]\n"
+    )
+
+    async def case(app: App) -> None:
+        assert (await app.run(project / "program.yaml")).result == ["A", "B", {"s": "D"}, {"s": "D"}]
+        await app.jobs.connect_own()
+        names = ["answer", "built-one", "outer", "program", "research", "shout", "written"]
+        assert (app.toolbox.ids(), app.jobs.flow_tools and app.jobs.flow_tools.failures()) == (names, {})
+
+    in_project(project, case)
+
+
+def test_a_name_is_corrected_to_that_of_a_flow_and_a_wrong_flow_is_listed(project: Path) -> None:
+    (project / "near.yaml").write_text(calling("near", "anser"))
+    (project / "compose.yaml").write_text("services: {}\n")  # of another program
+
+    async def case(app: App) -> None:
+        assert await problems(app, project / "near.yaml") == ["unknown tool 'anser'"]
+        [problem] = (await app.validate(project / "near.yaml")).problems
+        assert problem.suggestion == "answer"
+        await app.jobs.connect_own()
+        assert app.jobs.flow_tools is not None
+        assert list(app.jobs.flow_tools.failures()) == ["near"]
+
+    in_project(project, case)
+
+
+def test_a_cycle_through_a_program_is_named_whole(project: Path) -> None:
+    for name, other in (("one", "two"), ("two", "pr")):
+        (project / f"{name}.yaml").write_text(calling(name, other))
+    (project / "pr.yaml").write_text("kind: plan\nname: pr\ncode: |\n  return await one()\n")
+
+    async def case(app: App) -> None:
+        for file, cycle in (
+            ("one", "tool 'two': two calls itself: two -> pr -> one -> two"),
+            ("two", "tool 'pr': pr calls itself: pr -> one -> two -> pr"),
+            ("pr", "one calls itself: one -> two -> pr -> one"),
+        ):
+            assert await problems(app, project / f"{file}.yaml") == [cycle]
+
+    in_project(project, case)
+
+
+def test_an_entry_that_matches_no_flow_is_a_warning(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    toml = (project / "ropewalk.toml").read_text()
+    flows = '[tools]\nflows = ["answer.yaml", "flow", "shout_tools.py:gone", "*.yml", "no.py:x"]\n'
+    (project / "ropewalk.toml").write_text(toml.replace("[tools]\n", flows))
+    App.open(project, store="memory")
+    warnings = [record.getMessage().partition("matches ")[2] for record in caplog.records]
+    assert warnings == ["'flow'", "'*.yml'", "'no.py:x'"]

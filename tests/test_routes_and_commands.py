@@ -59,7 +59,9 @@ NO_ROUTE: Final[dict[str, str]] = {
     **dict.fromkeys(("new", "convert", "schema", "test", "n8n build", "chat"), "works on files, or in a terminal"),
     **dict.fromkeys(("serve", "mcp", "worker", "completion"), "starts or sets up a process"),
     **dict.fromkeys(("doctor", "bench"), "looks at this machine"),
-    **dict.fromkeys(("runs prune", "store copy", "tools pin"), "for whoever owns the store, or the project"),
+    **dict.fromkeys(
+        ("runs prune", "store copy", "tools pin", "tools import", "trust"), "for whoever owns the store, or the project"
+    ),
     **dict.fromkeys(("tools login", "tools logout"), "for whoever has the browser and the logins of this machine"),
     **dict.fromkeys(("runs export", "runs release", "runs cancel"), "for whoever owns the store, or a synonym"),
     **dict.fromkeys(("workers ls", "schedules ls", "schedules run", "schedules pause"), "for whoever owns the workers"),

@@ -1,4 +1,5 @@
-"""The mcpServers JSON that other programs share: what is wrong in it, what is odd, what is left alone."""
+# ruff: noqa: E501 - files of other programs, in few lines
+"""Configuration files of other programs: what is read, what is left out and why, and what never stops a command."""
 
 from __future__ import annotations
 
@@ -8,14 +9,263 @@ from typing import Any
 
 import pytest
 
+from agreement import AGREED
 from ropewalk import App
 from ropewalk.config.project import read_config
-from ropewalk.errors import ConfigError
+from ropewalk.config.servers_file import ServersFile, read_servers_file
 
 
-def read(place: Path, servers: Any) -> Any:
+def read(place: Path, servers: Any, **environ: str) -> Any:
     (place / ".mcp.json").write_text(servers if isinstance(servers, str) else json.dumps({"mcpServers": servers}))
-    return read_config(place, environ={})
+    return read_config(place, environ={**AGREED, **environ})
+
+
+# A file name, its text, the settings of its servers, and what is said about those that are left out.
+PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
+    "claude desktop": (
+        "claude_desktop_config.json",
+        '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "files", "/srv"]}}, "globalShortcut": "Ctrl+Q"}',
+        {"files": {"command": "npx", "args": ["-y", "files", "/srv"]}},
+        {},
+    ),
+    "claude code": (
+        ".mcp.json",
+        """{"mcpServers": {
+          "hub": {"type": "http", "url": "${HUB:-https://hub.example}/mcp?a=1//b", "headers": {"X-Key": "${KEY}"}},
+          "old": {"type": "sse", "url": "https://old.example/sse"},
+          "sock": {"type": "ws", "url": "wss://sock.example"},
+          "slow": {"command": "slow", "timeout": 600000, "headersHelper": "x", "alwaysLoad": true}}}""",
+        {
+            "hub": {"url": "${HUB:-https://hub.example}/mcp?a=1//b", "headers": {"X-Key": "${KEY}"}},
+            "slow": {"command": "slow", "timeout": 600.0},
+        },
+        {"old": "use the server's streamable HTTP address", "sock": "type ws is not supported"},
+    ),
+    "a plugin of claude code": (".mcp.json", '{"db": {"command": "db", "args": []}}', {"db": {"command": "db", "args": []}}, {}),
+    "vs code": (
+        ".vscode/mcp.json",
+        """// servers of this workspace
+        {
+          "inputs": [{"type": "promptString", "id": "api-key", "description": "Key // of the API", "password": true},
+                     {"type": "pickString", "id": "level", "options": ["a", "b"], "default": "a"},
+                     {"type": "command", "id": "c", "command": "run.me"},],
+          "servers": { /* two
+                          comments */
+            "api": {"type": "http", "url": "https://api.example//v1", "headers": {"Authorization": "Bearer ${input:api-key}"},},
+            "local": {"type": "stdio", "command": "${workspaceFolder}/bin/x", "args": ["--level", "${input:level}", 8080, true],
+                      "env": {"PORT": 80, "HOME_OF": "${env:USER}", "NONE": null}, "dev": {"watch": "*"}},
+            "asks": {"command": "x", "args": ["${input:c}"]},
+            "configured": {"command": "x", "args": ["${config:python.path}"]},
+            "boxed": {"command": "x", "sandboxEnabled": true},
+          },
+        }""",
+        {
+            "api": {
+                "url": "https://api.example//v1",
+                "headers": {"Authorization": "Bearer ${ROPEWALK_SECRET_API_KEY}"},
+            },
+            "local": {
+                "command": "HERE/bin/x",
+                "args": ["--level", "${ROPEWALK_INPUT_LEVEL:-a}", "8080", "true"],
+                "env": {"PORT": "80", "HOME_OF": "${USER}"},
+                "cwd": "HERE",
+            },
+        },
+        {
+            "asks": "runs a command of another program",
+            "configured": "${config:python.path} is filled in by another program only",
+            "boxed": "demands a sandbox",
+        },
+    ),
+    "settings of vs code": (
+        "settings.json",
+        '{"editor.fontSize": 12, "mcp": {"inputs": [], "servers": {"a": {"command": "a"}}}}',
+        {"a": {"command": "a"}},
+        {},
+    ),
+    "flat settings of vs code": ("settings.json", '{"mcp.servers": {"a": {"command": "a"}}}', {"a": {"command": "a"}}, {}),
+    "cursor": (
+        ".cursor/mcp.json",
+        '{"mcpServers": {"a": {"command": "a", "envFile": "${workspaceFolder}/.env", "env": {"TWO": "2"}}, '
+        '"gone": {"command": "a", "envFile": "gone.env"}}}',
+        {"a": {"command": "a", "env": {"ONE": "first # one", "TWO": "2", "THREE": "3"}, "cwd": "HERE"}},
+        {"gone": "envFile: 'gone.env' is not a file"},
+    ),
+    "windsurf": (
+        "mcp_config.json",
+        '{"mcpServers": {"far": {"serverUrl": "https://far.example/mcp", "disabledTools": ["drop", "wipe"]}, '
+        '"off": {"command": "x", "disabled": true}}}',
+        {"far": {"url": "https://far.example/mcp", "exclude_tools": ["drop", "wipe"]}},
+        {},
+    ),
+    "cline": (
+        "cline_mcp_settings.json",
+        '{"mcpServers": {"hour": {"command": "x", "autoApprove": ["a"], "disabled": false, "timeout": 3600}, '
+        '"net": {"type": "streamableHttp", "url": "https://h.example", "networkTimeout": 30}}}',
+        {"hour": {"command": "x", "timeout": 3600}, "net": {"url": "https://h.example", "timeout": 30}},
+        {},
+    ),
+    "roo": (
+        ".roo/mcp.json",
+        '{"mcpServers": {"a": {"type": "streamable-http", "url": "https://h.example", "alwaysAllow": [], '
+        '"disabledTools": ["b"], "timeout": 60, "watchPaths": ["x"]}}}',
+        {"a": {"url": "https://h.example", "exclude_tools": ["b"], "timeout": 60}},
+        {},
+    ),
+    "gemini": (
+        ".gemini/settings.json",
+        '{"mcp": {"allowed": ["a", "c", "d"], "excluded": ["d"]}, "mcpServers": {'
+        '"a": {"httpUrl": "https://a.example/mcp", "url": "https://a.example/sse", "timeout": 500, "trust": true, '
+        '"includeTools": ["look", "find"], "excludeTools": ["find"]}, "b": {"command": "b"}, '
+        '"c": {"command": "c", "includeTools": ["run(ls)"]}, "d": {"command": "d"}}}',
+        {
+            "a": {
+                "url": "https://a.example/mcp",
+                "timeout": 0.5,
+                "tools": ["look", "find"],
+                "exclude_tools": ["find"],
+            }
+        },
+        {"c": "limits the arguments of a tool"},
+    ),
+    "copilot": (
+        "mcp-config.json",
+        '{"mcpServers": {"all": {"type": "local", "command": "a", "tools": ["*"]}, "some": {"type": "http", '
+        '"url": "https://s.example", "tools": ["a"]}, "none": {"command": "n", "tools": []}}}',
+        {
+            "all": {"command": "a"},
+            "some": {"url": "https://s.example", "tools": ["a"]},
+            "none": {"command": "n", "tools": []},
+        },
+        {},
+    ),
+    "zed": (
+        "settings.json",
+        '{"theme": "One", // dark\n "context_servers": {"old": {"command": {"path": "x", "args": ["1"], "env": {"A": "b"}}, '
+        '"settings": {}}, "new": {"source": "custom", "command": "y", "args": [], "enabled": true}, '
+        '"off": {"enabled": false, "command": "z"}, "ext": {"source": "extension", "settings": {}}}}',
+        {"old": {"command": "x", "args": ["1"], "env": {"A": "b"}}, "new": {"command": "y", "args": []}},
+        {"ext": "needs either a command or a url"},
+    ),
+    "opencode": (
+        "opencode.jsonc",
+        '{"$schema": "s", "mcp": {"l": {"type": "local", "command": ["bun", "x", "srv"], "environment": {"A": "1"}, '
+        '"enabled": true}, "r": {"type": "remote", "url": "https://r.example", "timeout": 5000}}}',
+        {
+            "l": {"command": "bun", "args": ["x", "srv"], "env": {"A": "1"}},
+            "r": {"url": "https://r.example", "timeout": 5.0},
+        },
+        {},
+    ),
+    "amazon q": (
+        ".amazonq/mcp.json",
+        '{"mcpServers": {"q": {"command": "q", "timeout": 120000, "autoApprove": [], "disabledTools": ["x"]}}}',
+        {"q": {"command": "q", "timeout": 120.0, "exclude_tools": ["x"], "cwd": "HERE"}},
+        {},
+    ),
+    "codex": (
+        "config.toml",
+        '[mcp_servers.a]\ncommand = "a"\nargs = ["1"]\nenv_vars = ["TOKEN"]\nenabled_tools = ["x", "y"]\n'
+        'disabled_tools = ["y"]\nstartup_timeout_sec = 20\ntool_timeout_sec = 45.5\n'
+        '[mcp_servers.b]\nurl = "https://b.example"\nbearer_token_env_var = "TOKEN"\n'
+        'http_headers = {"X-A" = "1"}\nenv_http_headers = {"X-B" = "B"}\n[mcp_servers.c]\nenabled = false\ncommand = "c"\n',
+        {
+            "a": {
+                "command": "a", "args": ["1"], "env": {"TOKEN": "${TOKEN:-}"}, "tools": ["x", "y"],
+                "exclude_tools": ["y"], "connect_timeout": 20, "timeout": 45.5,
+            },
+            "b": {
+                "url": "https://b.example",
+                "headers": {"X-A": "1", "X-B": "${B}", "Authorization": "Bearer ${TOKEN}"},
+            },
+        },
+        {},
+    ),
+    "continue": (
+        "config.yaml",
+        "name: c\nmcpServers:\n  - name: My Server\n    command: uvx\n    args: [x]\n  - name: hidden\n    command: y\n"
+        "    env: {K: '${{ secrets.K }}'}\n",
+        {"My_Server": {"command": "uvx", "args": ["x"]}},
+        {"hidden": "is filled in by another program only"},
+    ),
+    "librechat": (
+        "librechat.yaml",
+        "mcpServers:\n  a:\n    type: streamable-http\n    url: https://a.example\n    timeout: 60000\n    initTimeout: 15000\n"
+        "    headers: {X-K: '${K}'}\n    serverInstructions: true\n  b:\n    url: https://b.example\n"
+        "    headers: {X-User: '{{LIBRECHAT_USER_ID}}'}\n  c:\n    url: https://c.example\n    customUserVars: {K: {title: K}}\n",
+        {"a": {"url": "https://a.example", "timeout": 60.0, "connect_timeout": 15.0, "headers": {"X-K": "${K}"}}},
+        {"b": "{{LIBRECHAT_USER_ID}} is filled in", "c": "belong to the users of another program"},
+    ),
+    "goose": (
+        "config.yaml",
+        "extensions:\n  dev: {bundled: true, enabled: true, name: dev, type: builtin}\n"
+        "  g: {cmd: uvx, args: [g], enabled: true, envs: {A: b}, type: stdio, timeout: 300, available_tools: [t]}\n",
+        {"g": {"command": "uvx", "args": ["g"], "env": {"A": "b"}, "timeout": 300, "tools": ["t"]}},
+        {},
+    ),
+    "names that an id cannot have": (
+        ".mcp.json",
+        '{"mcpServers": {"my server": {"command": "a"}, "my_server": {"command": "b"}, "io.github.x/y": {"command": "c"}}}',
+        {
+            "my_server_b129874b": {"command": "a"},
+            "my_server": {"command": "b"},
+            "io.github.x_y": {"command": "c"},
+        },
+        {},
+    ),
+    "two forms in one file": (
+        ".mcp.json",
+        '{"mcpServers": {"a": {"command": "a"}}, "servers": {"a": {"command": "other"}, "b": {"command": "b"}}}',
+        {"a": {"command": "a"}, "b": {"command": "b"}},
+        {},
+    ),
+    "wrong parts": (
+        ".mcp.json",
+        '{"mcpServers": {"n": 5, "e": {}, "env": {"command": "x", "env": ["A"]}, "arg": {"command": "x", "args": [null]}, '
+        '"args": {"command": "x", "args": "a b"}, "filter": {"command": "x", "disabledTools": "a, b", "tools": {"t": {}}}, '
+        '"off": {"command": "x", "disabled": "yes"}, "two": {"url": "http://a", "serverUrl": "http://b"}, '
+        '"time": {"command": "x", "timeout": "5s"}, "cwd": {"command": "x", "cwd": 5}, "ok": {"command": "x"}}}',
+        {"ok": {"command": "x"}},
+        {
+            "n": "must be an object", "e": "needs either a command or a url", "env": "env must be a table of texts",
+            "arg": "args must hold texts and numbers, not null", "args": "args must be a list",
+            "filter": "tools must be a list of names", "off": "disabled must be true or false",
+            "two": "two different addresses", "time": "timeout must be a number", "cwd": "cwd must be text",
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", PUBLIC)
+def test_a_file_of_another_program_is_read_as_it_is_meant(tmp_path: Path, form: str) -> None:
+    name, text, servers, left_out = PUBLIC[form]
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    (tmp_path / ".env").write_text("# values\nexport ONE=\"first # one\"\nTWO='two'\nTHREE=3 # three\nno line\n")
+    found = read_servers_file(file)
+    assert found.fault is None
+    read = json.loads(json.dumps(found.servers).replace(json.dumps(str(tmp_path))[1:-1], "HERE"))
+    assert read == servers
+    assert found.left_out.keys() == left_out.keys()
+    for server, said in left_out.items():
+        assert said in found.left_out[server]
+        assert found.left_out[server].startswith((f"{file}:", "Bearer"))
+
+
+def test_an_input_is_read_from_the_environment_or_the_server_is_left_out(tmp_path: Path) -> None:
+    text = PUBLIC["vs code"][1]
+    config = read(tmp_path, text, USER="u")
+    assert "environment variable ROPEWALK_SECRET_API_KEY is not set (Key // of the API)" in config.failures["api"]
+    assert config.servers["local"].args[1] == "a"
+    config = read(tmp_path, text, USER="u", ROPEWALK_SECRET_API_KEY="k", ROPEWALK_INPUT_LEVEL="b")
+    assert config.servers["local"].args[1] == "b"
+    assert "api" in config.servers
+    assert found_inputs(tmp_path) == {"ROPEWALK_SECRET_API_KEY": True, "ROPEWALK_INPUT_LEVEL": False}
+
+
+def found_inputs(place: Path) -> dict[str, bool]:
+    return {name: item.is_secret for name, item in read_servers_file(place / ".mcp.json").inputs.items()}
 
 
 @pytest.mark.parametrize(
@@ -25,9 +275,10 @@ def read(place: Path, servers: Any) -> Any:
         ({"command": "x", "arg": ["--local"]}, "unknown key 'arg'; did you mean 'args'?"),
         ({"comand": "x"}, "unknown key 'comand'; did you mean 'command'?"),
         ({"command": "x", "disable": True}, "unknown key 'disable'; did you mean 'disabled'?"),
+        ({"command": "x", "disabledTool": ["y"]}, "unknown key 'disabledTool'; did you mean 'disabledTools'?"),
     ],
 )
-def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path, given, said):
+def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path: Path, given: Any, said: str) -> None:
     config = read(tmp_path, {"a": given, "b": {"command": "y"}})
     key = said.split("'")[1]
     column = (tmp_path / ".mcp.json").read_text().index(f'"{key}"') + 1
@@ -36,37 +287,37 @@ def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path, given, said
     assert not config.warnings
 
 
-def test_keys_of_other_programs_and_comments_are_left_alone(tmp_path):
-    foreign = {"type": "stdio", "transport": "stdio", "autoApprove": [], "alwaysAllow": [], "envFile": ".env"}
+def test_keys_of_other_programs_and_comments_are_left_alone(tmp_path: Path) -> None:
+    foreign = {"type": "stdio", "transport": "stdio", "autoApprove": [], "alwaysAllow": [], "oauth": {}}
     config = read(tmp_path, {"a": {"command": "x", "description": "d", **foreign, "_note": 1, "$schema": "s", "//": 2}})
     assert (config.failures, config.warnings) == ({}, ())
     assert list(config.servers) == ["a"]
 
 
-def test_any_other_unknown_key_is_a_warning(tmp_path, caplog):
+def test_any_other_unknown_key_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = read(tmp_path, {"a": {"command": "x", "zzz": 1}})
     assert list(config.servers) == ["a"]
     assert config.warnings[0].startswith(
         f"{tmp_path / '.mcp.json'}:1:39: server 'a': unknown key 'zzz' is not read; known are"
     )
+    monkeypatch.setenv(*next(iter(AGREED.items())))
     App.open(tmp_path, store="memory")
     assert "unknown key 'zzz'" in caplog.text
 
 
-def test_what_stands_twice_is_an_error(tmp_path):
+def test_what_stands_twice_is_an_error_of_that_server(tmp_path: Path) -> None:
     twice = '{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "a": {"command": "z"}}}'
     config = read(tmp_path, twice)
     assert list(config.servers) == ["b"]
     assert config.failures["a"].endswith(".mcp.json:1:63: is defined twice")
     config = read(tmp_path, '{"mcpServers": {"a": {"command": "x", "env": {"K": "1", "K": "2"}}}}')
     assert config.failures["a"].endswith(".mcp.json:1:57: K is defined twice")
-    with pytest.raises(ConfigError, match="mcpServers is defined twice"):
-        read(tmp_path, '{"mcpServers": {}, "mcpServers": {}}')
-    assert "must be an object" in read(tmp_path, {"a": None}).failures["a"]
     assert read(tmp_path, '{"other": {"k": 1, "k": 2}, "mcpServers": {"a": {"command": "x"}}}').servers["a"]
 
 
-def test_a_provider_without_tools_is_told(tmp_path, caplog):
+def test_a_provider_without_tools_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "ropewalk.toml").write_text('[providers.p]\nurl = "http://127.0.0.1:1"\n')
     assert (
         read_config(tmp_path)
@@ -77,58 +328,52 @@ def test_a_provider_without_tools_is_told(tmp_path, caplog):
     assert "[providers.p] has no tools" in caplog.text
 
 
-SERVERS = """{"mcpServers": {
-  "many": {
-    "command": "x",
-    "env": {"K": 1}
-  },
-  "number": 5,
-  "both": {"command": "x", "url": "http://x"},
-  "old": {"url": "http://x",
-          "type": "sse"},
-  "again": {"command": "x"},
-  "again": {"command": "x"},
-  "good": {"command": "x"}
-}}
-"""
-
-
-def test_every_fault_of_a_server_has_its_place(tmp_path):
-    config = read(tmp_path, SERVERS)
-    file = tmp_path / ".mcp.json"
-    assert list(config.servers) == ["good"]
-    assert dict(config.failures) == {
-        "many": f"{file}:4:5: env must be a table of texts",
-        "number": f"{file}:6:3: must be an object with a command or a url",
-        "both": f"{file}:7:3: needs either a command or a url",
-        "old": f"{file}:9:11: type sse is the transport of 2024; use the server's streamable HTTP address",
-        "again": f"{file}:11:3: is defined twice",
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "line", "column", "said"),
     [
-        ('{"x": 1}', 1, 1, "needs {"),
-        ('{"x": 1,\n "mcpServers": []}', 2, 2, "needs {"),
+        ('{"x": 1}', 1, 1, "lists no MCP servers"),
+        ('{"x": 1,\n "mcpServers": 5}', 1, 1, "lists no MCP servers"),
         ('{"mcpServers": {},\n "mcpServers": {}}', 2, 2, "mcpServers is defined twice"),
-        ('{"mcpServers": {\n},}', 2, 2, "a comma before"),
+        ('{"mcpServers": {\n', 2, 1, "expected a key"),
+        ('{"mcpServers": {}, /* never closed', 1, 35, "expected a key"),
+        ('{"mcpServers": {"a": {"command": "x" "y"}}}', 1, 38, "expected ','"),
         ('{"mcpServers":\n' + "[" * 100_000 + "]" * 100_000 + "}", 2, 64, "nested deeper than 64"),
         ("", 1, 1, "the document is empty"),
+        ("{\n\udcff}", 2, 1, "byte 0xff is not UTF-8"),
     ],
 )
-def test_a_file_that_lists_no_servers_is_an_error_with_its_place(tmp_path, text, line, column, said):
-    with pytest.raises(ConfigError) as caught:
-        read(tmp_path, text)
-    assert caught.value.place is not None
-    assert (caught.value.place.line, caught.value.place.column) == (line, column)
-    assert said in str(caught.value)
+def test_a_fault_of_the_whole_file_has_its_place_and_stops_nothing(
+    tmp_path: Path, text: str, line: int, column: int, said: str
+) -> None:
+    file = tmp_path / ".mcp.json"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    (tmp_path / "ropewalk.toml").write_text('[mcp.own]\ncommand = "x"\n')
+    config = read_config(tmp_path, environ={})
+    assert list(config.servers) == ["own"]
+    assert config.failures[str(file)].startswith(f"{file}:{line}:{column}: ")
+    assert said in config.failures[str(file)]
+    assert said in config.warnings[0]
 
 
-def test_a_byte_order_mark_is_no_fault_and_other_bytes_have_their_place(tmp_path):
-    servers = b'{"mcpServers": {"a": {"command": "x"}}}'
-    (tmp_path / ".mcp.json").write_bytes(b"\xef\xbb\xbf" + servers)
-    assert list(read_config(tmp_path, environ={}).servers) == ["a"]
-    (tmp_path / ".mcp.json").write_bytes(b"{\n" + b"\xff}")
-    with pytest.raises(ConfigError, match=r"\.mcp\.json:2:1: byte 0xff is not UTF-8"):
-        read_config(tmp_path, environ={})
+def test_comments_are_found_outside_of_texts_only_and_in_linear_time(tmp_path: Path) -> None:
+    text = '\ufeff{"mcpServers": {"a": {"command": "x//y", "args": ["/* no */", "a\\\\", "\\"//", ",]"], /*,}*/}, }, } // end'
+    file = tmp_path / ".mcp.json"
+    file.write_text(text)
+    assert read_servers_file(file).servers == {"a": {"command": "x//y", "args": ["/* no */", "a\\", '"//', ",]"]}}
+    for part in ('"\\', "/*", '"', ", ", ",\n\n", "//", '{"a":', '\\"'):
+        file.write_text("{" + part * (200_000 // len(part)))
+        assert isinstance(read_servers_file(file), ServersFile)
+
+
+def test_a_file_made_to_take_long_is_refused_in_part_or_whole(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    server = '{"command": "x"}'
+    twice = ",".join(f'"a{n % 900}": {server}' for n in range(20_000))
+    file.write_text(f'{{"mcpServers": {{{twice}}}}}')
+    assert len(read_servers_file(file).left_out) == 900
+    file.write_text(json.dumps({"mcpServers": {str(n): {"command": "x"} for n in range(1_001)}}))
+    assert "more than 1,000 servers" in str(read_servers_file(file).fault)
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", **{f"k{n}": n for n in range(1_000)}}}}))
+    assert "more than 200 keys" in read_servers_file(file).left_out["a"]
+    file.write_text(" " * 2_000_001)
+    assert "larger than 2,000,000 bytes" in str(read_servers_file(file).fault)

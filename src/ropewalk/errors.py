@@ -122,6 +122,7 @@ class Action(Enum):
     APPROVE_TOOL = "to use it: review {tool} and approve it in ropewalk.lock"
     LOG_IN = "to log in: await toolbox.mcp.log_in({server}, show)"
     LOG_IN_SCOPE = "to log in with more rights: await toolbox.mcp.log_in({server}, show, scope={scope})"
+    TRUST = "to agree to them: set import = true under [mcp] in ropewalk.toml, or ROPEWALK_TRUST=all"
     APPROVE_TOOLS = "to use the tools again: review each one and approve it in ropewalk.lock"
 
 

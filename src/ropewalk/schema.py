@@ -141,6 +141,11 @@ def compile_schema(schema: Json) -> Schema:
     return compiled
 
 
+def check_pattern(pattern: str) -> None:
+    """Raise UnsupportedSchema for a pattern that cannot run in linear time."""
+    _compile({"pattern": pattern})
+
+
 def default_errors(schema: Json) -> list[tuple[str, str]]:
     """Find the defaults that do not fit their own schema."""
     compiled = compile_schema(schema)

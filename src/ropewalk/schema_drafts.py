@@ -396,6 +396,11 @@ def _meta_validator() -> Any:
     return native.Draft202012Validator({"$ref": "https://json-schema.org/draft/2020-12/schema"})
 
 
+def is_modern(schema: dict[str, Any]) -> bool:
+    """Return True if every keyword of a schema is valid in draft 2020-12."""
+    return bool(_meta_validator().is_valid(schema))
+
+
 def _repair(schema: dict[str, Any], lost: list[str]) -> dict[str, Any] | None:
     """Drop every keyword that the meta-schema refuses; None if that does not make the schema valid."""
     for _ in range(_MAX_REPAIRS):

@@ -14,7 +14,8 @@ import contextlib
 import functools
 import gc
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import orjson
@@ -283,6 +284,32 @@ def canonical(value: Json) -> bytes:
 def digest(value: Json) -> str:
     """Name a JSON value by its content."""
     return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
+
+
+def distinct_names(names: Sequence[object], limit: int = 128) -> dict[str, str]:
+    """Return a name of letters, digits, `_`, `.` and `-` for each text; no two are equal, whatever their order."""
+
+    # A text that can be a name is kept. Another one is cleaned, and gets a digest if letters are lost (`時間`) or the
+    # cleaned name belongs to another text.
+    texts = sorted({name for name in names if isinstance(name, str) and name})
+    if all(_NAME.fullmatch(text) and len(text) <= limit for text in texts):
+        return {text: text for text in texts}
+    from collections import Counter
+
+    cleaned = {text: _UNSAFE.sub("_", text) for text in texts}
+    uses = Counter(short[:limit] for short in cleaned.values())
+    result = {}
+    for text, short in cleaned.items():
+        loses_letters = len(short) > limit or any(c.isalnum() and not c.isascii() for c in text)
+        if (short != text and (loses_letters or uses[short[:limit]] > 1)) or len(text) > limit:
+            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+            short = f"{short[: limit - 9].strip('_') or 'tool'}_{digest}"
+        result[text] = short
+    return result
+
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str | None:

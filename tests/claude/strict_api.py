@@ -72,6 +72,7 @@ class StrictApi:
     def _handler(stand) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # the head and the body are two packets: 40 ms between them
 
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers["content-length"]))

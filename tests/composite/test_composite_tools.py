@@ -75,7 +75,8 @@ def test_it_is_a_tool_of_the_package() -> None:
     """COMPOSITE-BUILD-1 COMPOSITE-BUILD-4"""
     tool = research(World())
     assert isinstance(tool, Tool)
-    assert (tool.id, tool.name, tool.display_name) == ("composable:research", "research", "research")
+    assert (tool.id, tool.name, tool.display_name) == ("research", "research", "research")
+    assert tool.aliases == ("composable:research",)
     assert (tool.description, tool.input_schema, tool.has_side_effects) == ("Search, then summarise.", OBJECT, True)
     assert run(tool.execute({"topic": "rope"}, None)) == ToolExecutionResult(
         True,
@@ -231,7 +232,7 @@ def test_a_circle_that_is_seen_at_the_call_only_is_an_answer() -> None:
     two = ComposableToolBuilder(world).build("two", "", OBJECT, {"steps": [{"name": "s", "tool": "uno"}]})
     world.gives |= {"two": lambda: two.execute({}), "uno": lambda: one.execute({})}
     result = run(one.execute({}))
-    assert "composable:one calls itself: composable:one -> composable:two -> composable:one" in result.error
+    assert "one calls itself: one -> two -> one" in result.error
 
 
 def test_thousands_of_executions_leave_nothing_behind() -> None:
@@ -265,7 +266,9 @@ def test_it_is_called_by_runners_and_in_chains() -> None:
     async def body() -> None:
         world = World()
         toolbox = Toolbox([research(world)])
-        assert (await Runner(toolbox).run("composable:research", {"topic": "a"})).structured == "ABOUT A"
+        for name in ("research", "composable:research"):
+            assert (await Runner(toolbox).run(name, {"topic": "a"})).structured == "ABOUT A"
+        assert toolbox.ids() == ["research"]
         async with App("memory", toolbox=toolbox) as app:
             result = await app.run(chain("composable:research"), {"topic": "b"}, run_id="r")
             assert result.results == {"n0": "ABOUT B"}

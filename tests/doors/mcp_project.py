@@ -78,7 +78,7 @@ nodes:
 
 
 def environment() -> dict[str, str]:
-    return {"PYTHONPATH": os.environ["PYTHONPATH"]} if os.environ.get("PYTHONPATH") else {}
+    return {name: os.environ[name] for name in ("PYTHONPATH", "XDG_CONFIG_HOME") if os.environ.get(name)}
 
 
 class Served:

@@ -184,6 +184,10 @@ def test_what_is_no_file_is_told_where_one_of_the_project_is_meant(
     if name == "servers.json":
         Path("ropewalk.toml").write_text(f'[mcp]\nfile = "{name}"\n')
     STRANGE[what](Path(name))
+    if name in (".mcp.json", "servers.json"):
+        app = App.open(tmp_path, store="memory")  # a file of another program stops nothing
+        assert app.toolbox.failures == {name: f"{name} must be a file; it is {what}"}
+        return
     with pytest.raises(ConfigError, match=f"^{name} must be a file; it is {what}$"):
         App.open(tmp_path, store="memory")
 

@@ -52,14 +52,14 @@ def test_a_request_that_is_no_text_is_refused(project) -> None:
 def test_what_was_learnt_is_shown_exported_and_forgotten(project) -> None:
     """SELECT-CLI-2"""
     assert "nothing was learned yet" in project("tools", "learnt").out
-    done = project("tools", "call", "upper", "text=x", "--request", "shout at the neighbours")
+    done = project("tools", "call", "upper", "text=x", "--request", "yell at the neighbours")
     assert done.code == 0, done.err
     assert project("tools", "learnt").out.splitlines()[1].split() == ["upper", "1", "0", "0.55"]
-    assert "shout at the neighbours" in project("tools", "learnt", "--requests").out
+    assert "yell at the neighbours" in project("tools", "learnt", "--requests").out
     exported = project("tools", "learnt", "--json").data
-    assert exported["learnt"][0]["request"] == "shout at the neighbours"
+    assert exported["learnt"][0]["request"] == "yell at the neighbours"
     assert exported["learnt"][0]["source"] == local_source()
-    assert project("tools", "select", "how do I shout at neighbours", "--json").data["results"][0]["name"] == "upper"
+    assert project("tools", "select", "how do I yell at neighbours", "--json").data["results"][0]["name"] == "upper"
     tools = project.home / "rw_cli_tools.py"
     before = tools.read_text()
     tools.write_text(before.replace("def upper(", "def louder("))
@@ -80,10 +80,10 @@ def test_a_run_teaches_what_it_was_for(project) -> None:
     project.write("c.yaml", "kind: chain\nnodes:\n  - {id: a, type: tool, tool: upper, params: {text: x}}\n")
     assert project("run", "c.yaml").code == 0
     assert "nothing was learned yet" in project("tools", "learnt").out
-    done = project("run", "c.yaml", "--request", "shout at the neighbours")
+    done = project("run", "c.yaml", "--request", "yell at the neighbours")
     assert done.code == 0, done.err
     [use] = project("tools", "learnt", "--json").data["learnt"]
-    assert (use["tool"], use["request"], use["successes"]) == ("upper", "shout at the neighbours", 1)
+    assert (use["tool"], use["request"], use["successes"]) == ("upper", "yell at the neighbours", 1)
     assert use["source"] == local_source()
     refused = project("run", "c.yaml", "--request", "x", "--no-wait")
     assert (refused.code, "--request" in refused.err) == (2, True), refused.err

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import fork_server
+from agreement import agree
 from ropewalk.doors.cli.commands import COMMANDS, GROUPS, help_page, program
 
 SERVER = shutil.which("mcp-server-time")
@@ -21,6 +22,7 @@ needs_server = pytest.mark.skipif(SERVER is None, reason="mcp-server-time is not
 
 def with_servers(project, **servers):
     project.write(".mcp.json", json.dumps({"mcpServers": servers}))
+    agree(project.home)
 
 
 def test_tools_are_listed_shown_and_called(project):

@@ -8,6 +8,7 @@ import json
 import pytest
 from mcp_project import ERAS, TOOLS, Served, served
 
+from agreement import agree
 from mcp_servers.pictures import EVERYTHING, PNG
 from ropewalk.tools.tool import ProgressEvent
 from tools.mcp_lab import forked
@@ -32,6 +33,7 @@ LOOK = "kind: composition\nname: look\nnodes:\n  - {id: got, type: tool, tool: '
 def project(served: Served) -> Served:
     served.write("mcp_door_tools.py", TOOLS + MORE)
     served.write(".mcp.json", json.dumps({"mcpServers": {"pics": forked("pictures.py")}}))
+    agree(served.home)
     served.write("flows/streaming.yaml", STREAMING)
     served.write("flows/look.yaml", LOOK)
     return served

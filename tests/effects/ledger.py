@@ -132,6 +132,7 @@ BODIES: dict[str, tuple[bytes, dict[str, str]]] = {
 
 class _Answers(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the head and the body are two packets: 40 ms between them
     server: Provider
 
     def do_POST(self) -> None:

@@ -170,7 +170,7 @@ def approve(app: App, run: str) -> None:
 async def answered(app: App, definition: Any, input: Any, answer: Callable[[App, str], None]) -> Any:
     """The outcome of a run that somebody answers while it waits."""
     running = asyncio.ensure_future(app.run(definition, input, run_id="waits"))
-    while not (any(row["runId"] == "waits" for row in app.runs.list(limit=1)) and app.runs.waiting("waits")):
+    while not (app.runs.row("waits") is not None and app.runs.waiting("waits")):
         assert not running.done(), running.result().errors
         await asyncio.sleep(0)
     answer(app, "waits")

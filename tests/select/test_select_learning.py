@@ -7,11 +7,13 @@ import contextlib
 from collections.abc import Sequence
 from itertools import combinations, permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from registry import TOOLS, definition, names
 
 from ropewalk.app.app import App
+from ropewalk.app.runs.statistics import success_rates
 from ropewalk.errors import InvalidInput, NotFound, StoreError, ToolError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.tool_usage import ToolUse
@@ -375,3 +377,40 @@ def test_a_runner_that_teaches_nobody_says_so() -> None:
         assert told == [("tune it", {"zork": True})]
 
     asyncio.run(case())
+
+
+def test_runs_without_a_request_order_equal_tools_and_change_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SELECT-LEARN-3"""
+
+    def make(name: str, fails: bool) -> Any:
+        def finds(q: str) -> str:
+            if fails:
+                raise ValueError("no such customer")
+            return q
+
+        finds.__name__, finds.__doc__ = name, "Finds customers."
+        return tool(finds)
+
+    def chain(name: str, **params: str) -> dict[str, Any]:
+        return {"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": name, "params": params}]}
+
+    async def work() -> None:
+        async with App("memory", tools=[make("lookup_1", True), make("lookup_2", False)]) as app:
+            before = app.selector.select("find customers", threshold=0.1)
+            for _ in range(8):
+                assert (await app.run(chain("lookup_1", q="x"))).status == "failed"
+                assert (await app.run(chain("lookup_2", q="x"))).status == "completed"
+            monkeypatch.setattr("ropewalk.select.app_selector.MAX_AGE", 0.0)
+            after = app.selector.select("find customers", threshold=0.1)
+            assert names(before)[:2] == ["lookup_1", "lookup_2"]
+            assert names(after) == ["lookup_2", "lookup_1", *names(before)[2:]]
+            scores = [{one["name"]: one["score"] for one in found.results} for found in (before, after)]
+            assert scores[0] == scores[1]
+            assert (app.selector.stats(), app.store.list_uses()) == ({}, [])
+            rates = success_rates(app.context)
+            assert {name: (rate.successes, rate.failures) for name, rate in rates.items()} == {
+                "lookup_1": (0, 8),
+                "lookup_2": (8, 0),
+            }
+
+    asyncio.run(work())

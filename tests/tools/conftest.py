@@ -91,6 +91,7 @@ def lab() -> Iterator[Lab]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # the head and the body are two packets: 40 ms between them
 
         def _answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)

@@ -7,6 +7,7 @@ import json
 import stat
 import subprocess
 import sys
+import traceback
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp.client.auth import OAuthTokenError
+from mcp.shared.auth import OAuthToken
 
 import fork_server
 from ropewalk import Runner, Toolbox
@@ -22,6 +25,7 @@ from ropewalk.errors import ConfigError, ExecutionFailed
 from ropewalk.tools.mcp.auth_settings import auth_settings
 from ropewalk.tools.mcp.login import Loopback
 from ropewalk.tools.mcp.login_errors import LoginRequired
+from ropewalk.tools.mcp.oauth import token_answer
 from ropewalk.tools.mcp.servers import McpServers
 from tiers import Scale
 
@@ -389,3 +393,44 @@ def test_a_login_in_the_keyring(server: HttpServer, state: Path, monkeypatch: py
         keyring.set_keyring(before)
     assert backend.kept == {}
     assert not list(state.glob("*.json")), "no token is in a file"
+
+
+ACCESS, REFRESH = "gho_AAAABBBBCCCCDDDD", "ghr_SECRETSECRETSECRET"
+FORM = f"access_token={ACCESS}&token_type=bearer&refresh_token={REFRESH}&expires_in=3600"
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (FORM, None),
+        (
+            json.dumps({"access_token": ACCESS, "refresh_token": REFRESH, "expires_in": "3600", "id_token": "x.y.z"}),
+            None,
+        ),
+        (json.dumps({"access_token": ACCESS, "refresh_token": REFRESH, "token_type": "bearer"}), None),
+        ("error=bad_verification_code&error_description=The+code+expired", "refuses the login: The code expired"),
+        (json.dumps({"error": "slow_down"}), "refuses the login: slow_down"),
+        (json.dumps({"refresh_token": REFRESH}), "has no valid access_token"),
+        (json.dumps({"access_token": ACCESS, "expires_in": REFRESH}), "has no valid expires_in"),
+        (json.dumps({"access_token": {"value": ACCESS}}), "has no valid access_token"),
+        (json.dumps([ACCESS]), "has no valid access_token"),
+        (f"<html>{ACCESS}</html>", "has no valid access_token"),
+        ("", "has no valid access_token"),
+    ],
+)
+def test_an_answer_with_tokens_is_read_in_any_form_and_never_shown(
+    body: str, problem: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    asked = httpx2.Request("POST", "https://login.example/token")
+    answer = httpx2.Response(200, content=body, headers={"content-type": "text/plain"}, request=asked)
+    shown = caplog.text
+    if problem is None:
+        read = OAuthToken.model_validate_json(token_answer(answer).content)
+        assert (read.access_token, read.refresh_token) == (ACCESS, REFRESH)
+    else:
+        with pytest.raises(OAuthTokenError, match=problem) as caught:
+            token_answer(answer)
+        shown += "".join(traceback.format_exception(caught.value))
+    assert ACCESS not in shown
+    assert REFRESH not in shown

@@ -33,7 +33,6 @@ pytestmark = pytest.mark.process
             "it printed text that is not JSON-RPC: 'Welcome to the server!'",
         ),
         (python("rude.py", "endless"), "its list of tools does not end (after 1000 tools)"),
-        (python("rude.py", "circular"), "its list of tools does not end (after 2 tools)"),
         (python("rude.py", "ancient"), "Unsupported protocol version from the server: 1999-01-01"),
         (python("rude.py", "plain", mode="2026-07-28"), "Method not found"),
         (python("rude.py", "plain", env={"KEY": "${ROPEWALK_NOT_SET}"}), "env.KEY reads ${ROPEWALK_NOT_SET}, which is"),

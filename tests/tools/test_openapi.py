@@ -58,7 +58,7 @@ DOCUMENT: dict[str, Any] = {
             }
         },
         "/photo": {
-            "post": {"operationId": "photo", "requestBody": {"content": {"multipart/form-data": {}}}, "responses": {}}
+            "post": {"operationId": "photo", "requestBody": {"content": {"multipart/related": {}}}, "responses": {}}
         },
     },
     "components": {
@@ -242,7 +242,7 @@ def changed(path: list[Any], value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"swagger": "2.0"}, "only OpenAPI 3.x"),
+        ({"swagger": "1.2"}, "only OpenAPI 3.x"),
         ("/no/such/file.yaml", "no file"),
         ([1], "not an object"),
     ],

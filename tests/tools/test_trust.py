@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import fork_server
+from agreement import AGREED
 from ropewalk import App
 from ropewalk.config.project import read_config
 from ropewalk.errors import ConfigError
@@ -86,7 +87,7 @@ def test_another_trust_is_refused(tmp_path: Path, given: str) -> None:
 def test_trust_in_a_servers_file(tmp_path: Path, given: Any, trust: str | None) -> None:
     """A `trust` of true is another program's setting, and says nothing about hints."""
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": {"command": "x", **given}}}))
-    config = read_config(tmp_path)
+    config = read_config(tmp_path, environ=AGREED)
     assert config.failures == {}
     assert config.servers["s"].trust == trust
 
@@ -94,7 +95,7 @@ def test_trust_in_a_servers_file(tmp_path: Path, given: Any, trust: str | None) 
 def test_another_trust_in_a_servers_file_breaks_that_server(tmp_path: Path) -> None:
     servers = {"s": {"command": "x", "trust": "hint"}, "t": {"command": "x"}}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    config = read_config(tmp_path)
+    config = read_config(tmp_path, environ=AGREED)
     assert 'trust must be "hints"' in config.failures["s"]
     assert list(config.servers) == ["t"]
 

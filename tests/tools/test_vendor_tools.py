@@ -12,8 +12,8 @@ import fork_server
 from ropewalk import Toolbox
 from ropewalk.errors import InvalidTool
 from ropewalk.select.selector import Selector
-from ropewalk.tools.mcp.tool_definitions import tool_names
 from ropewalk.tools.vendor_tools import read_tool_list
+from ropewalk.values import distinct_names
 
 RAW = Path(__file__).parent.parent / "mcp_servers" / "faulty.py"
 SCHEMA: Any = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -103,12 +103,12 @@ def test_a_list_of_an_unknown_form_is_refused_and_never_read_without_its_schema(
 @pytest.mark.parametrize("turn", [1, -1])
 def test_names_that_an_id_cannot_have_stay_distinct_and_a_tools_own_name_is_kept(turn: int) -> None:
     names = ["空間", "時間", "a b", "a_b", "a/b", "go on", "ünï", "x" * 130, "x" * 129 + "y", "plain", ""][::turn]
-    ids = tool_names(names)
+    ids = distinct_names(names)
     assert len(set(ids.values())) == len(ids) == 10
     assert {name: ids[name] for name in ("a_b", "plain", "go on")} == {"a_b": "a_b", "plain": "plain", "go on": "go_on"}
     assert all(text.isascii() and 0 < len(text) <= 128 for text in ids.values())
     assert ids["空間"].startswith("tool_")
-    assert ids == tool_names(names[::-1])
+    assert ids == distinct_names(names[::-1])
 
 
 def test_a_cursor_that_comes_again_keeps_the_tools_that_were_read(caplog: pytest.LogCaptureFixture) -> None:

@@ -534,3 +534,23 @@ async def test_a_wrong_undo_of_a_chain_is_refused_at_its_place(undo: Json) -> No
 def test_a_malformed_undo_is_refused_where_it_is_written(undo: Callable[[], Undo], message: str) -> None:
     with pytest.raises(InvalidTool, match=message):
         undo()
+
+
+async def test_a_result_sets_no_optional_parameter_of_the_undo() -> None:
+    dropped: list[dict[str, Any]] = []
+
+    @tool
+    def drop(path: str, recursive: bool = False) -> None:
+        """Delete a file."""
+        dropped.append({"path": path, "recursive": recursive})
+
+    @tool(undo=drop)
+    def upload(name: str) -> dict[str, Any]:
+        """Upload a file, as a remote server answers."""
+        return {"path": name, "recursive": True}
+
+    async with App("memory", tools=[drop, upload]) as app:
+        nodes = [{"id": "a", "type": "tool", "tool": "upload", "params": {"name": "mine.txt"}}]
+        outcome = await app.run({"kind": "chain", "name": "x", "nodes": nodes})
+        await app.runs.undo(outcome.run_id)
+    assert dropped == [{"path": "mine.txt", "recursive": False}]

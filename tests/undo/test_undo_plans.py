@@ -268,6 +268,25 @@ async def test_an_undone_payment_needs_a_new_approval(tmp_path: Path) -> None:
         assert (last["status"], shop.book[2:]) == ("completed", ["pay a"])
 
 
+async def test_an_approval_lists_every_call_with_the_full_name_of_its_tool(tmp_path: Path) -> None:
+    @tool(namespace="other", annotations={"destructiveHint": True})
+    async def cancel(id: str) -> str:
+        """Cancel an order."""
+        return id
+
+    @tool(undo="other:cancel")
+    async def order(id: str) -> dict[str, str]:
+        """Order an item."""
+        return {"id": id}
+
+    async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[order, cancel]) as app:
+        plans = app.plans.for_models()
+        await plans.run_plan("for i in range(30):\n    await order(id=str(i))", run_id="r")
+        asked: Any = await plans.undo_run("r")
+    question = str(asked)
+    assert all(f'other:cancel {{"id":"{number}"}}' in question for number in range(30))
+
+
 async def test_a_run_is_not_corrected_while_it_is_being_undone(tmp_path: Path) -> None:
     shop = Shop()
     async with open_app(shop, tmp_path) as app:

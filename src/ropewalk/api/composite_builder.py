@@ -161,10 +161,10 @@ class ComposableToolBuilder:
             document=compiled.document,
             render=compiled.render,
         )
-        handler = FlowTool(_PREFIX + name, source, FlowHost(caller=self._caller, has_executor=True))
+        handler = FlowTool(name, source, FlowHost(caller=self._caller, has_executor=True))
         gives = output_of(compiled, self._card)
         takes = input_schema_of(compiled.flow)
-        tool = ComposableTool(name, description, takes, gives, namespace=NAMESPACE, handler=handler)
+        tool = ComposableTool(name, description, takes, gives, handler=handler, aliases=(_PREFIX + name,))
         self._built[name] = tool
         return tool
 

@@ -136,6 +136,7 @@ class App:
         home: Path | str | None = None,
         engine: Literal["local", "dbos"] | None = None,
         resume: bool = False,
+        code: bool = True,
     ) -> App:
         """Open the app of a project, with the tools, servers, limits and store of its `ropewalk.toml`.
 
@@ -146,6 +147,7 @@ class App:
                 `directory` records them, or the default store in `home`.
             engine: Engine to use instead of the configured one.
             resume: Resume the project's interrupted runs while the app is open with `async with`.
+            code: Import the modules of the project, and name its servers. False only reads documents.
 
         Returns:
             The app. Servers are connected when a tool of them is first needed.
@@ -155,7 +157,7 @@ class App:
         """
         from .open_project import open_project
 
-        app = open_project(cls, directory, store, home, engine)
+        app = open_project(cls, directory, store, home, engine, code)
         app._resumes = resume
         return app
 

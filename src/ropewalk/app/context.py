@@ -24,6 +24,7 @@ from .run_budget import project_accounts
 
 if TYPE_CHECKING:
     from ..agents.model import ModelClient
+    from ..select.usage import Rate
     from ..workers.workers import Workers
     from .runs.retention import RetentionThread
 
@@ -36,6 +37,10 @@ class Context:
     project: str | None = None
     """The directory of `ropewalk.toml`, which is recorded with each run; None without one."""
     http_secrets: frozenset[str] = frozenset()
+    # The servers of a file that nobody has agreed to.
+    untrusted: tuple[str, ...] = ()
+    # The parts of the project that were left alone because they run code.
+    unchecked: tuple[str, ...] = ()
     """The names in `secrets` that definitions sent over HTTP may read."""
     plans: PlanSettings = PlanSettings()
     """The limits of programs that models write."""
@@ -65,7 +70,7 @@ class Context:
         self.n8n_tools: Mapping[str, Sequence[str]] = {}  # [n8n.tools] in the project's configuration
         self.definitions = Definitions(Cards(toolbox), limits, store=lambda: self.store)
         self.definitions.secrets = secrets
-        self.selection = Selection(toolbox, store=lambda: self.store)
+        self.selection = Selection(toolbox, store=lambda: self.store, rates=self._success_rates)
         self.runner = Runner(
             index=toolbox,
             timeout=tool_timeout,
@@ -79,6 +84,11 @@ class Context:
         self._store: Store | None = None
         self._engine: Engine | None = None
         self._keeper: RetentionThread | None = None
+
+    def _success_rates(self) -> Mapping[str, Rate]:
+        from .runs.statistics import success_rates  # few apps select tools
+
+        return success_rates(self)
 
     def _rate_limiter(self) -> Any:
         if not self.settings.rates:

@@ -72,6 +72,8 @@ class Definitions:
         self._prepared: dict[tuple[str, str, str | None], Prepared] = {}
         self._documents: dict[tuple[bytes, int], Prepared] = {}
         self._files: dict[str, PreparedFile] = {}
+        self.imports_code = True
+        """Whether a flow in a Python file may be imported."""
         self._stored: dict[tuple[str, str, str, int], Prepared] = {}
         self._compiled: dict[bytes, tuple[Compiled, str]] = {}
         self._checked: dict[tuple[str, str | None, bool], tuple[int, Any, Checked]] = {}
@@ -187,6 +189,10 @@ class Definitions:
 
             # Only a path: texts may come from clients, who must not choose files to import.
             if (place := python_place(source)) is not None:
+                if not self.imports_code:
+                    raise InvalidFlow(
+                        [Problem(path="", message=f"{name}: a flow in Python is code, and is not imported")]
+                    )
                 return self._of_python(load_from_python(*place))
         known, version = self._files.get(name), self.cards.toolbox.version  # plans mean the tools of the toolbox
         if known is not None and known.version == version and known.stamp.still_fits(known.path):

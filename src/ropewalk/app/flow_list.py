@@ -14,9 +14,10 @@ from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 from ..config.project import PROJECT_FLOWS, flow_files
+from ..config.python_flows import python_flows
 from ..engine.flow_tool import tool_name
 from ..errors import InvalidFlow, NotFound
-from ..notations.registry import is_test
+from ..notations.registry import NOTATIONS, is_test
 from ..values import did_you_mean
 from .file_stamp import Stamp, stamp_of
 from .python_file import python_place
@@ -33,7 +34,9 @@ class FlowFile(NamedTuple):
     name: str
     """The name of the flow as a tool, as far as its file says it."""
     is_flow: bool
-    """False for a recorded test, which a pattern can match."""
+    """False for another document that a pattern matches, such as a recorded test."""
+    kind: str | None
+    """The notation that its document names."""
 
     def is_unchanged(self) -> bool:
         """Return True if the file is as it was in this list."""
@@ -54,6 +57,10 @@ class FlowList:
         self._files: dict[str, FlowFile] = {}  # also recorded tests
         self._ids: dict[str, str] = {}  # by path
         self._looked = -MAX_AGE  # when all files were looked at, by the monotonic clock
+
+    def is_of(self, directory: Path, patterns: Sequence[str]) -> bool:
+        """Return True if it is the list of these patterns in this directory."""
+        return self._directory == directory.resolve() and self._patterns == (tuple(patterns) or PROJECT_FLOWS)
 
     def look(self) -> dict[str, FlowFile]:
         """Look at all files now, and return the flows among them by id, in the order of the patterns."""
@@ -98,6 +105,9 @@ class FlowList:
         if known is not None and known.is_unchanged():
             return known
         file = read_flow_file(path)
+        # Most JSON files are no definitions.
+        if not self.is_named and path.suffix == ".json" and file.kind not in NOTATIONS:
+            return file._replace(is_flow=False)
         # A test that the user named is offered as a flow, so that its error is reported.
         return file._replace(is_flow=True) if path in self._exact else file
 
@@ -105,7 +115,8 @@ class FlowList:
 def read_flow_file(path: Path) -> FlowFile:
     """Return a file as it is now."""
     stamp, data = stamp_of(path), _data_of(path)
-    return FlowFile(path, stamp, _name_in(data, path), not is_test(data))
+    kind = data.get("kind") if isinstance(data, dict) else None
+    return FlowFile(path, stamp, _name_in(data, path), not is_test(data), kind if isinstance(kind, str) else None)
 
 
 def _data_of(path: Path) -> Any:
@@ -122,6 +133,6 @@ def _data_of(path: Path) -> Any:
 def _name_in(data: Any, path: Path) -> str:
     """Return the name that a file gives its flow, without preparing it."""
     if (place := python_place(path)) is not None:
-        return place[1]
+        return python_flows(place[0]).get(place[1], place[1])
     names = (data.get(key) for key in ("name", "id")) if isinstance(data, dict) else ()
     return tool_name(next((name for name in names if isinstance(name, str)), path.stem))

@@ -52,7 +52,7 @@ class FlowReferences:
 
     def _id(self, text: str) -> str:
         path = Path(self._directory, text)
-        if not re.fullmatch(_FILE, text) or not (python_place(path) or (path, ""))[0].is_file():
+        if not re.fullmatch(_FILE, text):
             return text
         path = path.resolve()
         start = Path(self._directory).resolve() if self._base is None else self._base.resolve()

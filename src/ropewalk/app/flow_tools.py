@@ -7,7 +7,8 @@ thousand flows reads those that are called.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..engine.flow_tool import cycle_message, tool_name
 from ..errors import InvalidFlow, RopewalkError
+from ..notations.registry import NOTATIONS
 from ..source.document import render_problem
 from ..tools.source import Source
+from ..values import did_you_mean
 from .flow_list import FlowFile, read_flow_file
 from .flow_references import PREFIX
 from .preflight import check_cycles, tools_of
+from .python_file import python_place
 
 if TYPE_CHECKING:
     from ..ir import Flow
@@ -56,66 +60,99 @@ class FlowTools(Source):
         make: Callable[[Prepared, str | None], Tool],
         connect_for: Callable[[Flow], Awaitable[None]],
     ) -> None:
-        self._definitions, self._flows = definitions, flows
+        self._definitions, self.flows = definitions, flows
         self._make, self._connect_for = make, connect_for
+        definitions.cards.flow_names = self.names_of_flows
         self._offered: dict[str, OfferedFlow] = {}
         self._used: dict[tuple[str, str | None, int], frozenset[str]] = {}
 
     async def connect(self, tool_ids: Collection[str] | None = None) -> None:
-        """Register the flows that have these ids and are not registered, with the tools that they call themselves."""
-        self.forget_changed(tool_ids or ())
+        """Register the flows with these ids, or all, that are not registered, with the tools that they call."""
         cards = self._definitions.cards
-        missing = {id for id in tool_ids or () if cards.toolbox.is_missing(id)}
+        if tool_ids is None:
+            self.forget_changed(self._offered)
+            tool_ids = self.names_of_flows()
+        self.forget_changed(tool_ids)
+        missing = {id for id in tool_ids if cards.toolbox.is_missing(id)}
         for id in missing & cards.broken.keys():
             del cards.broken[id]
-        named = {id: read_flow_file(Path(cards.flow_files[id])) for id in missing & cards.flow_files.keys()}
-        found = {id: (file, await self._prepare(file, {id})) for id, file in named.items() if file.stamp}
+        found: dict[str, tuple[FlowFile, Prepared | None]] = {}
+        for id in missing & cards.flow_files.keys():
+            file = read_flow_file(Path(cards.flow_files[id]))
+            if file.stamp:
+                found[id] = file, await self._prepare(file, {id})
+            else:
+                cards.broken[id] = self._why_absent(file.path)
         wanted = {id for id in missing if ":" not in id.removeprefix(_ALIAS)}
-        files = self._flows.look().values() if wanted else ()
-        for file in files:
-            ids = wanted & {*_names(file.name), f"{_ALIAS}{file.name}"}
+        for file in self.flows.look().values() if wanted else ():
+            ids = wanted & {*_names(file.name), *_names(_ALIAS + file.name)}
             if not ids or not file.stamp:
                 continue
             prepared = await self._prepare(file, ids)
-            for id in () if prepared is None else _ids_of(prepared, wanted):
-                if id in found:
-                    names = f"{self._shown(found[id][0])} and {self._shown(file)}"
-                    cards.broken[id] = f"{names} have this name; give one of them another `name`"
-                found[id] = file, prepared
+            name = None if prepared is None else tool_name(prepared.name)
+            if prepared is None or name is None or not ids & _ids_of(prepared):
+                continue
+            if name in found:
+                names = f"{self._shown(found[name][0].path)} and {self._shown(file.path)}"
+                why = f"{names} have this name; give one of them another `name`"
+                cards.broken.update(dict.fromkeys(ids | {name}, why))
+            found[name] = file, prepared
         await self._offer({id: (file, prepared) for id, (file, prepared) in found.items() if prepared is not None})
+
+    def names_of_flows(self) -> list[str]:
+        """Return the names of the flows of the project as tools, as far as their files say them."""
+        return [file.name for file in self.flows.look().values() if file.stamp]
+
+    def failures(self) -> dict[str, str]:
+        """Return why flows of the project cannot be called, by name."""
+        broken, named = self._definitions.cards.broken, self.flows.is_named
+        # A document of another program, which the default patterns match, names no notation.
+        files = [
+            file for file in self.flows.look().values() if named or file.kind in NOTATIONS or python_place(file.path)
+        ]
+        return {file.name: broken[file.name] for file in files if file.name in broken}
+
+    def is_offered(self, id: str) -> bool:
+        """Return True if a tool is a flow of the project."""
+        return id in self._offered
 
     async def _prepare(self, file: FlowFile, ids: Collection[str]) -> Prepared | None:
         """Prepare the flow in a file; if it is wrong, note why there are no tools with these ids."""
-        broken, outer = self._definitions.cards.broken, _being_read.get()
-        if file in outer:  # programs are read with their tools, so one that calls itself has no end
-            cycle = cycle_message([each.name for each in outer[outer.index(file) :]])
+        broken = self._definitions.cards.broken
+        if cycle := _cycle_through(file):  # programs are read with their tools, so one that calls itself has no end
             broken.update(dict.fromkeys(ids, cycle))
             return None
-        token = _being_read.set((*outer, file))
         try:
-            return await self._definitions.find_async(file.path)
+            with _inside(file):
+                return await self._definitions.find_async(file.path)
         except (RopewalkError, OSError) as error:
             for id in ids:
                 broken.setdefault(id, self._why_wrong(file, error))
             return None
-        finally:
-            _being_read.reset(token)
 
     async def _offer(self, found: Mapping[str, tuple[FlowFile, Prepared]]) -> None:
         """Register flows as tools, with the tools that they call; one that is wrong is none."""
         cards = self._definitions.cards
         for id, (file, prepared) in found.items():
-            if id not in cards.broken:
+            # Reading it may have made it a tool, since other flows that it needs call it.
+            if id not in cards.broken and cards.toolbox.is_missing(id):
                 cards.toolbox.register(self._made(prepared, id))
                 self._offered[id] = OfferedFlow(file, frozenset(tools_of(prepared.flow.body)))
         for id, (file, prepared) in found.items():
-            self.forget_changed(tools_of(prepared.flow.body))
-            await self._connect_for(prepared.flow)
-            # A cycle is a problem of each definition in it, so every check names it.
+            called = tools_of(prepared.flow.body)
+            self.forget_changed(called)
+            with _inside(file):
+                await self._connect_for(prepared.flow)
+            # A cycle of tools is a problem of each definition in it, so every check names it.
             if id not in self._offered or check_cycles(prepared.flow, cards.toolbox):
                 continue
-            if problems := self._definitions.check(prepared, unknown_tools="problem").problems:
-                cards.broken[id] = self._why_wrong(file, InvalidFlow(problems))
+            # A program in the cycle is no tool yet.
+            inner = [self._offered[each].file for each in called if each in self._offered]
+            cycle = next(filter(None, (_cycle_through(each, file) for each in inner)), None)
+            problems = () if cycle else self._definitions.check(prepared, unknown_tools="problem").problems
+            if cycle or problems:
+                why = cycle or self._why_wrong(file, InvalidFlow(problems))
+                cards.broken.update(dict.fromkeys({id, *_ids_of(prepared)}, why))
                 del self._offered[id]
                 cards.toolbox.remove(id)
 
@@ -123,8 +160,8 @@ class FlowTools(Source):
         """Make a tool with an id."""
         prefix, colon, name = id.partition(":")
         if prefix != PREFIX or not colon:
-            return self._make(prepared, None if id.startswith(_ALIAS) else id)
-        tool = replace(self._make(prepared, name), namespace=PREFIX)
+            return self._make(prepared, None)
+        tool = replace(self._make(prepared, name), namespace=PREFIX, aliases=())
         handler: Any = tool.handler
         handler.id = id
         return tool
@@ -132,15 +169,24 @@ class FlowTools(Source):
     def _why_wrong(self, file: FlowFile, error: Exception) -> str:
         """Return the first problem of a flow that cannot be a tool because of it."""
         text = render_problem(error.problems[0]) if isinstance(error, InvalidFlow) and error.problems else str(error)
-        shown = self._shown(file)
+        shown = self._shown(file.path)
         line = text.partition("\n")[0].replace(str(file.path), shown)
+        if cycle := re.search(r"\S+ calls itself: .*", line):
+            return cycle[0]
         return f"its flow is wrong: {line if line.startswith(shown) else f'{shown}: {line}'}"
 
-    def _shown(self, file: FlowFile) -> str:
+    def _why_absent(self, path: Path) -> str:
+        """Say that the file that a document names does not exist, with the nearest name of a file next to it."""
+        place = python_place(path)
+        file = path if place is None else place[0]
+        near = did_you_mean(file.name, [each.name for each in sorted(file.parent.glob(f"*{file.suffix}"))])
+        hint = f"; did you mean {self._shown(file.with_name(near))}?" if near else ""
+        return f"there is no file {self._shown(file)}{hint}"
+
+    def _shown(self, path: Path) -> str:
         """Return the path of a file in its project."""
-        base = self._definitions.cards.directory
-        inside = base is not None and file.path.is_relative_to(base)
-        return str(file.path.relative_to(base)) if base is not None and inside else str(file.path)
+        base = None if self._definitions.cards.directory is None else self._definitions.cards.directory.resolve()
+        return str(path.relative_to(base)) if base is not None and path.is_relative_to(base) else str(path)
 
     def is_current(self, prepared: Prepared) -> bool:
         """Return True if no file has changed of the flows that a definition calls, also through others."""
@@ -165,18 +211,38 @@ class FlowTools(Source):
 
     def _reached(self, ids: Iterable[str]) -> frozenset[str]:
         """Return the flows among these tools, with those that they call."""
-        result, rest = set[str](), {*ids} & self._offered.keys()
+        result, rest = set[str](), {id.removeprefix(_ALIAS) for id in ids} & self._offered.keys()
         while rest:
             id = rest.pop()
             result.add(id)
-            rest |= (self._offered[id].calls & self._offered.keys()) - result
+            calls = {each.removeprefix(_ALIAS) for each in self._offered[id].calls}
+            rest |= (calls & self._offered.keys()) - result
         return frozenset(result)
 
 
-def _ids_of(prepared: Prepared, wanted: set[str]) -> list[str]:
-    """Return the ids of a flow as a tool by which it is wanted."""
+@contextmanager
+def _inside(file: FlowFile) -> Iterator[None]:
+    """Read what a flow calls as a part of reading the flow."""
+    token = _being_read.set((*_being_read.get(), file))
+    try:
+        yield
+    finally:
+        _being_read.reset(token)
+
+
+def _cycle_through(file: FlowFile, last: FlowFile | None = None) -> str | None:
+    """Return the cycle of flows from a file that is being read to the present one, and `last`; None if it is not."""
+    outer = _being_read.get()
+    if file not in outer:
+        return None
+    names = [each.name for each in outer[outer.index(file) :]]
+    return cycle_message([*names, last.name] if last is not None else names)
+
+
+def _ids_of(prepared: Prepared) -> set[str]:
+    """Return the names by which a flow as a tool is called."""
     name, space = tool_name(prepared.name), prepared.compiled.namespace
-    return [id for id in dict.fromkeys((name, f"{space}:{name}" if space else name)) if _names(id) & wanted]
+    return _names(name) | (_names(f"{space}:{name}") if space else set())
 
 
 def _names(id: str) -> set[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -43,9 +43,12 @@ from .run_budget import read_budget
 from .start import DEFAULT, ExecuteOptions, Executor, Start
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
+    from .flow_list import FlowList
     from .flow_tools import FlowTools
     from .prepared import Prepared, Source
     from .start import ExecuteOptions
@@ -183,8 +186,8 @@ class Jobs:
     def make_tool(self, loaded: Prepared, name: str | None = None, description: str | None = None) -> Tool:
         """Make a tool of a definition: each call is a run, or a part of the run that calls it."""
         flow, compiled, cards = loaded.flow, loaded.compiled, self.context.definitions.cards
-        # A name of the caller replaces the whole id; a composite's own name keeps its namespace.
-        own, namespace = (tool_name(loaded.name), compiled.namespace) if name is None else (name, None)
+        own = tool_name(loaded.name) if name is None else name
+        aliases = (f"{compiled.namespace}:{own}",) if name is None and compiled.namespace else ()
         source = FlowSource(
             kind=loaded.kind,
             flow=flow,
@@ -205,11 +208,11 @@ class Jobs:
             value_schema=lambda: cards.output_of(loaded),
             secrets=lambda: self.context.secrets,
         )
-        handler = FlowTool(f"{namespace}:{own}" if namespace else own, source, host)
+        handler = FlowTool(own, source, host)
         if description is None:
             description = str(loaded.document.get("description") or "")
         output = cards.output_of(loaded)
-        return Tool(own, description, input_schema_of(flow), output, namespace=namespace, handler=handler)
+        return Tool(own, description, input_schema_of(flow), output, handler=handler, aliases=aliases)
 
     async def find_tool(self, tool_id: str) -> Tool:
         """Return a tool by its id, connecting its server, or reading the saved plan that it is."""
@@ -242,6 +245,18 @@ class Jobs:
         missing = [id for id in missing if toolbox.is_missing(id)]
         if missing:
             await toolbox.connect_for(missing)
+
+    async def connect_own(self) -> None:
+        """Make all tools known that the app and its project have without servers: saved plans and flows."""
+        for source in self.sources:
+            await source.connect()
+
+    def flow_list(self, directory: Path, patterns: Sequence[str]) -> FlowList:
+        """Return the list of these flow files: that of the project's tools, if they are the same."""
+        from .flow_list import FlowList
+
+        known = None if self.flow_tools is None else self.flow_tools.flows
+        return known if known is not None and known.is_of(directory, patterns) else FlowList(directory, patterns)
 
     async def close(self) -> None:
         """End the processes of the directories' tools."""

@@ -12,7 +12,7 @@ from ..config.project import read_config
 from ..config.settings import PlanSettings
 from ..config.toml import display_path as shown
 from ..config.toml import file_exists
-from ..errors import ConfigError, InvalidTool, Place, Problem
+from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
 from ..source.document import render_problem
 from ..tools.tool import Tool, tool_of
 from ..tools.toolbox import Toolbox
@@ -43,12 +43,15 @@ def open_project(
     store: str | Path | Store | None,
     home: Path | str | None = None,
     engine: Literal["local", "dbos"] | None = None,
+    code: bool = True,
 ) -> Opened:
     """Open the app of a project: the nearest directory with a `ropewalk.toml`, upward."""
     if directory is not None and not Path(directory).is_dir():
         why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
         raise ConfigError(f"{directory}: {why}")
-    config = read_config(directory)
+    config, unchecked = read_config(directory), tuple[str, ...]()
+    if not code:
+        config, unchecked = without_code(config)
     storing = config if home is None else read_config(home)
     named = config if storing.file is None else storing
     toolbox = Toolbox(allow_hosts=config.allow_hosts)
@@ -86,11 +89,30 @@ def open_project(
 
         # The children serve every app of the process.
         pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
+    context.untrusted = () if config.untrusted is None else tuple(config.untrusted.servers)
+    context.unchecked, context.definitions.imports_code = unchecked, code
     context.retention = named.retention
     flows, jobs = FlowList(config.directory, config.flows or config.mcp_server.flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app
+
+
+def without_code(config: Config) -> tuple[Config, tuple[str, ...]]:
+    """Return the part of a configuration that runs and connects nothing, and the names of the other parts."""
+    documents = {
+        name: provider
+        for name, provider in config.providers.items()
+        if provider.openapi and not provider.openapi.startswith(("http://", "https://"))
+    }
+    parts = {
+        "modules": config.modules,
+        "servers": (*config.servers, *(config.untrusted.servers if config.untrusted is not None else ())),
+        "providers": [name for name in config.providers if name not in documents],
+        "backends": config.backends,
+    }
+    reduced = replace(config, modules=(), servers={}, untrusted=None, providers=documents, backends={}, failures={})
+    return reduced, tuple(f"{kind} {', '.join(names)}" for kind, names in parts.items() if names)
 
 
 def _read_undos(config: Config, toolbox: Toolbox) -> None:
@@ -138,8 +160,13 @@ def _open_sources(config: Config, toolbox: Toolbox) -> None:
             toolbox.failures[name] = "\n".join(render_problem(_placed(source, problem)) for problem in error.problems)
         except InvalidTool as error:
             toolbox.failures[name] = str(error)
-    for name, reason in config.failures.items():
-        toolbox.failures[name] = reason
+    toolbox.failures.update(config.failures)
+    if config.untrusted is not None:
+        from ..tools.mcp.login_errors import Reason
+
+        for name in config.untrusted.servers:
+            if name in config.failures:
+                toolbox.failures[name] = Reason(config.failures[name], Remedy(Action.TRUST, {}))
     for doubt in config.warnings:
         import logging
 

@@ -65,6 +65,8 @@ class Cards:
         """The files that documents call as tools (`tool: ./answer.yaml`), by the ids that stand for them."""
         self.broken: dict[str, str] = {}
         """Why a flow of the project is not the tool that its name means, by id."""
+        self.flow_names: Callable[[], Iterable[str]] = tuple
+        """Returns the names of the flows of the project, which are tools once they are called."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
         self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
 
@@ -123,7 +125,7 @@ class Cards:
 
     def names(self) -> list[str]:
         """Return the ids of all tools, for suggestions."""
-        return [tool.id for tool in self.toolbox.list()]
+        return list(dict.fromkeys((*self.toolbox.ids(), *self.flow_names())))
 
 
 def check_workers_can_call(flow: Flow, toolbox: Toolbox) -> None:
@@ -171,7 +173,7 @@ def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:
         return []
     return [
         Problem(
-            path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}",
+            path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}" if node.meta.source else "code",
             message=cycle_message(cycles[node.op.tool]),
         )
         for node in calls_of(flow.body)
@@ -185,9 +187,10 @@ def _find_cycle(tool_id: str, toolbox: Toolbox) -> list[str]:
     way: list[str] = []
 
     def enter(id: str) -> list[str]:
+        tool = _known(id, toolbox)
+        id, flow_tool = id if tool is None else tool.id, flow_tool_of(tool)
         if id in way:
             return way[way.index(id) :]
-        flow_tool = flow_tool_of(_known(id, toolbox))
         # A function of the user calls these tools; only it knows which.
         if id in done or flow_tool is None or flow_tool.host.has_executor:
             return []

@@ -287,8 +287,22 @@ class Walk:
                 if name in self._update_schemas
                 else self._update_schemas.setdefault(name, accepted_by(channel))
             )
-            if schema is not None:
+            if schema is not None and not self._refuse_single(name, channel, value_type):
                 self.fit_checker.check_fit(expr, value_type, schema, (None, name), "property", "")
+
+    def _refuse_single(self, name: str, channel: Channel, value_type: Type) -> bool:
+        """Return True, and say how to collect, if items write single values to a list that keeps the last write."""
+        node, kinds = self.scope.node, kinds_of(value_type)
+        how = node.meta.labels.get("collect") if node is not None and node.meta.labels else None
+        declared = channel.schema.get("type") if type(channel.schema) is dict else None
+        is_in_map = bool(self.steps) and isinstance(self.steps[-1].node.op, Map)
+        if not how or not is_in_map or declared != "array" or channel.reduce != "last_wins" or kinds & (ARRAY | NULL):
+            return False
+        message = (
+            f"must be a list; each item writes {describe_kinds(kinds)}. To collect them, declare {name} with {how}"
+        )
+        self.scope.add_problem(message, (None, name))
+        return True
 
     def position(self) -> Steps:
         """Return the path from the root to the current node."""

@@ -12,6 +12,7 @@ Path.is_dir would raise.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import filter as filter_names
@@ -20,14 +21,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ConfigError
+from .python_flows import python_flows
 from .secrets import secret_names
 from .servers import read_backends, read_providers, read_servers, read_worker_settings
 from .settings import BudgetSettings, Config, Limits, McpServed, PlanSettings, Retention, UndoSettings, fill_variables
 from .toml import SECTIONS, TomlFile, file_exists
 
 CONFIG_FILE: Final = "ropewalk.toml"
-PROJECT_FLOWS: Final = ("*.yaml", "*.yml")
-"""The definitions of a project that names none: those in the directory of `ropewalk.toml`."""
+PROJECT_FLOWS: Final = ("*.yaml", "*.yml", "*.json", "*.py")
+"""The definitions of a project that names none: those in the directory of `ropewalk.toml`, JSON with a `kind`."""
 
 
 def _check_sections(table: TomlFile) -> None:
@@ -51,7 +53,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     failures: dict[str, str] = {}  # each section is read although another one is wrong
     warnings: list[str] = []
     with table.collecting_errors():
-        servers = read_servers(table, project_directory, environ, failures, warnings)
+        servers, untrusted = read_servers(table, project_directory, environ, failures, warnings)
     with table.collecting_errors():
         providers = read_providers(table, project_directory, environ, failures, warnings)
     with table.collecting_errors():
@@ -67,12 +69,15 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     table.raise_collected()
 
     data, store = table.data, table.data.get("store", {})
+    flows = tuple(data.get("tools", {}).get("flows", ()))
+    warnings += _unmatched(table, project_directory, flows)
     return Config(
         directory=project_directory,
         file=file,
         modules=tuple(data.get("tools", {}).get("modules", ())),
-        flows=tuple(data.get("tools", {}).get("flows", ())),
+        flows=flows,
         servers=servers,
+        untrusted=untrusted,
         providers=providers,
         backends=backends,
         store=store_url,
@@ -93,6 +98,15 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         undo=UndoSettings(**data.get("undo", {}), where=lambda tool: table.place_of(("undo", "tools", tool))),
         warnings=tuple(warnings),
     )
+
+
+def _unmatched(table: TomlFile, directory: Path, flows: Sequence[str]) -> Iterator[str]:
+    """Yield a warning for each entry of `[tools] flows` that no definition matches."""
+    for entry in flows:
+        files = (re.sub(r"(\.py):\w+$", r"\1", str(file)) for file in flow_files(directory, [entry]))
+        if not any(map(os.path.exists, files)):
+            place = table.place_of(("tools", "flows"))
+            yield f"{place.file}:{place.line}: [tools] flows: no definition matches {entry!r}"
 
 
 def _check_secrets(table: TomlFile) -> None:
@@ -186,14 +200,27 @@ def _files_of_pattern(directory: Path, pattern: str) -> Iterator[Path]:
             yield path
             return
         for child in sorted(path.iterdir()):
-            if is_experience(child) if isdir(child) else child.suffix in DEFINITION_SUFFIXES:
+            if not isdir(child):
+                yield from _definitions_in(child)
+            elif is_experience(child):
                 yield child
     elif not _SIGNS.isdisjoint(pattern) and not isfile(path):
         for match in _matches(directory, pattern):
-            if match.suffix in DEFINITION_SUFFIXES or isdir(match):
+            files = list(_definitions_in(match))
+            yield from files
+            if not files and isdir(match):
                 yield match
     else:
         yield path
+
+
+def _definitions_in(file: Path) -> Iterator[Path]:
+    """Yield the file of a document, and the place `FILE.py:NAME` of each flow in a Python file."""
+    if file.suffix in DEFINITION_SUFFIXES:
+        yield file
+    elif file.suffix == ".py":
+        for name in python_flows(file):
+            yield Path(f"{file}:{name}")
 
 
 def _matches(directory: Path, pattern: str) -> list[Path]:

@@ -1,6 +1,6 @@
 """The sections of `ropewalk.toml` that name tools and workers.
 
-- MCP servers, from `[mcp]` and from an `mcpServers` JSON file that other programs may share;
+- MCP servers, from `[mcp]` and from the file of another program (`servers_file.py`), if a person agrees (`trust.py`);
 - HTTP providers, from `[providers]`; tool backends of registered kinds, from `[backends]`;
 - settings of workers: `[workers]`, `[queues]`, `[limits.tools]`, `[schedules]`.
 
@@ -10,16 +10,14 @@ add it to the tables of toml.py and a field to settings.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ..errors import ConfigError, InvalidFlow, Place
-from ..source.document import Document
-from ..source.load import load
-from ..source.locations import Limits
-from ..values import did_you_mean
+from ..errors import Place
 from .settings import (
     TRUST_HINTS,
     BackendSource,
@@ -43,148 +41,84 @@ from .toml import (
     TomlFile,
     ValueType,
     display_path,
-    file_exists,
     is_text,
 )
 
-SERVERS_FILE: Final = ".mcp.json"
-_FOREIGN: Final = """
-    type transport disabled autoApprove alwaysAllow description envFile httpUrl serverUrl name model envVars
-    title icon version tools includeTools excludeTools enabledTools disabledTools oauth auth
-    authorization_token headersHelper initTimeout networkTimeout roots dev sandbox sandboxEnabled settings
-    source instructions tags metadata gallery isActive inputs notes"""
-FOREIGN_KEYS: Final = frozenset(_FOREIGN.split())
-"""Keys of a server that other programs read (Claude, Cursor, VS Code, Cline, Gemini, Zed) and we do not.
+if TYPE_CHECKING:
+    from .servers_file import Input, ServersFile
 
-The exceptions are `disabled`, and `type` where it is "sse"."""
-_OTHER_FORMS: Final = ("auth", "roots", "sampling")
-"""Keys of a server that have other forms in other programs; only ropewalk.toml has ours."""
-_SERVERS: Final = "mcpServers"
-_FILE_LIMITS: Final = Limits(repeats=True)  # keys repeated in other parts of the file belong to other programs
-_FILLED_AT_CONNECT: Final = ("env", "headers", "auth")  # so that the one who connects can redact the values
+SERVERS_FILE: Final = ".mcp.json"
+NOT_TRUSTED: Final = "not started, because nobody has agreed to the servers of this file"
+_FILLED_AT_CONNECT: Final = ("env", "headers", "auth", "credentials")  # so that the caller can redact the values
 
 
 def read_servers(
     table: TomlFile, directory: Path, environ: Mapping[str, str], failures: dict[str, str], warnings: list[str]
-) -> dict[str, McpServer]:
-    """Read the MCP servers: those of the `mcpServers` file first, then the tables `[mcp.NAME]`, which replace them."""
-    section = dict(table.get_table(("mcp",)))
-    file_name = section.pop("file", None) if not isinstance(section.get("file"), dict) else None
-    servers: dict[str, McpServer] = {}
+) -> tuple[dict[str, McpServer], ServersFile | None]:
+    """Read the MCP servers: those of the servers file first, then the tables `[mcp.NAME]`, which replace them."""
 
-    # A fault in the file breaks one server: other programs may need what we cannot read.
+    # The second result is the servers file if nobody has agreed to its servers, which are left out.
+    section = dict(table.get_table(("mcp",)))
+    settings_of_file = {
+        key: section.pop(key) for key in ("file", "import") if not isinstance(section.get(key, {}), dict)
+    }
+    servers: dict[str, McpServer] = {}
+    untrusted: ServersFile | None = None
     with table.collecting_errors():
-        file = _find_servers_file(table, file_name, directory)
-        if file is not None:
-            document, entries = _read_servers_file(file)
-            for name, written in entries.items():
-                settings = written
-                if isinstance(written, dict):
-                    settings = {key: value for key, value in written.items() if key not in _OTHER_FORMS}
-                problem = _problem_of_entry(document, name, settings)
-                if problem is not None:
-                    failures[name] = problem
-                    continue
-                if name not in section:
-                    for key in _unknown_keys(settings):
-                        message = f"unknown key {key!r} is not read; known are: {', '.join(SERVER_KEYS)}"
-                        warnings.append(f"{_position(document, name, key)}: server {name!r}: {message}")
-                _add_unless_disabled(servers, failures, name, settings, file.parent, environ)
+        untrusted = _read_file(table, settings_of_file, directory, environ, servers, failures, warnings)
 
     # A fault in ropewalk.toml is an error.
     for name, settings in section.items():
         with table.collecting_errors():
             if not isinstance(settings, dict):
-                raise table.unknown_key_error(("mcp", name), ("file",))
+                raise table.unknown_key_error(("mcp", name), ("file", "import"))
             values = table.check_table(("mcp", name), SERVER_KEYS)
             if ("command" in values) == ("url" in values):
                 table.raise_at(("mcp", name), f"[mcp.{name}] needs either a command or a url")
             servers.pop(name, None)
             failures.pop(name, None)
             _add_unless_disabled(servers, failures, name, values, directory, environ)
-    return servers
+    return servers, untrusted
 
 
-def _find_servers_file(table: TomlFile, name: Any, directory: Path) -> Path | None:
-    """Return the `mcpServers` file that is named, or else the default one if it exists."""
-    key_path = ("mcp", "file")
+def _read_file(
+    table: TomlFile,
+    settings: Mapping[str, Any],
+    directory: Path,
+    environ: Mapping[str, str],
+    servers: dict[str, McpServer],
+    failures: dict[str, str],
+    warnings: list[str],
+) -> ServersFile | None:
+    """Add the servers of the file that is named, or else of the default one; return it if nobody agreed to them."""
+    name, is_imported = settings.get("file"), settings.get("import", False)
+    if not isinstance(is_imported, bool):
+        table.raise_at(("mcp", "import"), "[mcp] import: must be true or false")
     if name is not None and not is_text(name):
-        table.raise_at(key_path, "[mcp] file: must be text, the path of an mcpServers JSON file")
+        table.raise_at(("mcp", "file"), "[mcp] file: must be text, the path of a file with MCP servers")
     file = directory / (name or SERVERS_FILE)
-    if file_exists(file):
-        return file
-    if name is not None:
-        table.raise_at(key_path, f"[mcp] file: {name!r} does not exist in {directory}")
-    return None
-
-
-def _read_servers_file(path: Path) -> tuple[Document, dict[str, Any]]:
-    """Read an `mcpServers` JSON file, and return it with its servers; its other keys belong to other programs."""
-    try:
-        document = load(path, name=display_path(path), form="json", limits=_FILE_LIMITS)
-    except InvalidFlow as error:
-        raise ConfigError(error.problems) from None
-    repetition = document.repeated.get((_SERVERS,))
-    if repetition:
-        raise ConfigError(f"{_SERVERS} is defined twice", place=repetition)
-    data = document.data
-    servers = data.get(_SERVERS) if isinstance(data, dict) else None
-    if not isinstance(servers, dict):
-        raise ConfigError(f'needs {{"{_SERVERS}": {{"name": {{"command": ...}}}}}}', place=document.locate(_SERVERS))
-    return document, servers
-
-
-def _position(document: Document, name: str, key: str | None = None) -> str:
-    """Return `file:line:column` of a server, or of a key of it."""
-    path = f"{_SERVERS}[{name!r}]"
-    if key is not None:
-        path += f"[{key!r}]"
-    return _format_place(document.locate(path, at_key=True))
-
-
-def _format_place(place: Place) -> str:
-    return f"{place.file}:{place.line}:{place.column}"
-
-
-def _unknown_keys(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys of a server that neither we nor the programs we know of read, except comments."""
-    for key in settings:
-        is_comment = key.startswith(("_", "$", "/", "#", "x-"))
-        if key not in SERVER_KEYS and key not in FOREIGN_KEYS and not is_comment:
-            yield key
-
-
-def _problem_of_entry(document: Document, name: str, settings: Any) -> str | None:
-    """Return what is wrong with one server of the file, and where, or None."""
-    for path, place in document.repeated.items():
-        if path[:2] == (_SERVERS, name):
-            return f"{_format_place(place)}: {path[-1] + ' ' if len(path) > 2 else ''}is defined twice"
-    if not isinstance(settings, dict):
-        return f"{_position(document, name)}: must be an object with a command or a url"
-    problem = _settings_problem(settings)
-    if problem is None:
+    if not os.path.lexists(file):
+        if name is not None:
+            table.raise_at(("mcp", "file"), f"[mcp] file: {name!r} does not exist in {directory}")
         return None
-    key, message = problem
-    return f"{_position(document, name, key)}: {message}"
+    from .servers_file import read_servers_file  # few projects have such a file
+    from .trust import is_trusted
 
-
-def _settings_problem(settings: Mapping[str, Any]) -> tuple[str | None, str] | None:
-    """Return the key that is wrong in a server (None: the server itself) and why, or None."""
-    for key in settings:
-        if key not in SERVER_KEYS and key not in FOREIGN_KEYS:
-            suggestion = did_you_mean(key, (*SERVER_KEYS, "disabled"))
-            if suggestion:
-                return key, f"unknown key {key!r}; did you mean {suggestion!r}?"
-    if ("command" in settings) == ("url" in settings):
-        return None, "needs either a command or a url"
-    if settings.get("type") == "sse":
-        return "type", "type sse is the transport of 2024; use the server's streamable HTTP address"
-    for key, value_type in SERVER_KEYS.items():
-        if key == "trust" and isinstance(settings.get(key), bool):
-            continue  # the key of another program, which says nothing about hints
-        if key in settings and not value_type.accepts(settings[key]):
-            return key, f"{key} must be {value_type.expected}"
-    return None
+    found = read_servers_file(file)
+    warnings.extend(found.warnings)
+    if found.fault is not None:
+        # Other programs may need what we cannot read, so this is no error of a command that needs no server of it.
+        failures[display_path(file)] = found.fault
+        warnings.append(f"{found.fault}; its servers are left out")
+    failures.update(found.left_out)
+    # The project itself has named the file, or a person has agreed.
+    if not found.servers or name is not None or is_imported or is_trusted(found, environ):
+        for server, values in found.servers.items():
+            _add_unless_disabled(servers, failures, server, values, file.parent, environ, found.inputs)
+        return None
+    for server in found.servers:
+        failures[server] = NOT_TRUSTED
+    return found
 
 
 def _add_unless_disabled(
@@ -194,16 +128,22 @@ def _add_unless_disabled(
     settings: Mapping[str, Any],
     directory: Path,
     environ: Mapping[str, str],
+    inputs: Mapping[str, Input] = MappingProxyType({}),
 ) -> None:
     """Add a server to `servers`, or to `failures` if it reads a variable that is not set."""
-    if settings.get("enabled") is False or settings.get("disabled") is True:
+    if settings.get("enabled") is False:
         return
     # A server with an unset variable must not prevent the use of the others.
     try:
         values = {key: _fill_setting(key, settings.get(key), environ) for key in SERVER_KEYS}
     except KeyError as unset:
-        failures[name] = _unset_message(unset)
+        asked = inputs.get(unset.args[0])
+        description = f" ({asked.description})" if asked is not None else ""
+        failures[name] = f"{_unset_message(unset)}{description}"
         return
+    tools, exclude_tools = values["tools"], values["exclude_tools"] or ()
+    if tools == []:
+        tools, exclude_tools = None, ("*",)
     # `cwd` and `roots` are relative to the project, not to the directory that Ropewalk was started in.
     servers[name] = McpServer(
         name=name,
@@ -221,6 +161,8 @@ def _add_unless_disabled(
         mode=settings.get("mode"),
         trust=TRUST_HINTS if settings.get("trust") == TRUST_HINTS else None,
         questions=settings.get("questions"),
+        tools=None if tools is None else tuple(tools),
+        exclude_tools=tuple(exclude_tools),
     )
 
 

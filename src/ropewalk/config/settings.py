@@ -20,6 +20,8 @@ from ..values import Json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .servers_file import ServersFile
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -180,6 +182,9 @@ class McpServer:
     mode: str | None = None
     trust: str | None = None
     questions: str | None = None
+    # The only tools that may be used, and those that may not, by name or pattern.
+    tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +202,12 @@ class Provider:
     timeout: float | None = None
     # The operations of the document that change nothing.
     read_only: tuple[str, ...] = ()
+    # The operations that are tools; without it, all are. Then those that are none, and new names by name.
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    # By security scheme, as written; variables are filled in at each call.
+    credentials: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +332,8 @@ class Config:
     # Files, directories and globs of definitions that are tools of each other.
     flows: tuple[str, ...] = ()
     servers: Mapping[str, McpServer] = field(default_factory=dict)
+    # The servers file to whose servers nobody has agreed, so that they are left out.
+    untrusted: ServersFile | None = None
     providers: Mapping[str, Provider] = field(default_factory=dict)
     backends: Mapping[str, BackendSource] = field(default_factory=dict)
     # The address of the journal; None means the default.
@@ -358,6 +371,9 @@ class Config:
     warnings: tuple[str, ...] = ()
 
 
+INPUT_PREFIX: Final = "ROPEWALK_INPUT_"
+SECRET_INPUT_PREFIX: Final = "ROPEWALK_SECRET_"
+"""The beginnings of the variables that hold the `${input:NAME}` of a servers file; values of the second are masked."""
 TRUST_HINTS: Final = "hints"
 """The value of `trust` with which hints of an MCP server count, such as `readOnlyHint`."""
 WAIT: Final = "wait"

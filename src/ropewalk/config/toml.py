@@ -145,6 +145,8 @@ SERVER_KEYS: Final[dict[str, ValueType]] = {
     "mode": ValueType(f"one of {', '.join(MODES)}", lambda value: value in MODES),
     "trust": ValueType(f'"{TRUST_HINTS}", or left out', lambda value: bool(value == TRUST_HINTS)),
     "questions": ValueType(f"one of {', '.join(QUESTIONS)}", lambda value: value in QUESTIONS),
+    "tools": _TEXTS,
+    "exclude_tools": _TEXTS,
     "enabled": _FLAG,
 }
 PROVIDER_KEYS: Final[dict[str, ValueType]] = {
@@ -154,6 +156,10 @@ PROVIDER_KEYS: Final[dict[str, ValueType]] = {
     "headers": _TEXT_TABLE,
     "timeout": _SECONDS,
     "read_only": _TEXTS,
+    "include": _TEXTS,
+    "exclude": _TEXTS,
+    "rename": _TEXT_TABLE,
+    "credentials": ValueType("a table of security schemes", lambda value: isinstance(value, dict)),
     "enabled": _FLAG,
 }
 QUEUE_KEYS: Final[dict[str, ValueType]] = {

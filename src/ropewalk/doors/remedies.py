@@ -64,6 +64,7 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
     Action.APPROVE_TOOLS: Wording(
         "review every tool with `ropewalk tools pin`, then approve them: ropewalk tools pin --approve"
     ),
+    Action.TRUST: Wording("to agree to them: ropewalk trust, or set ROPEWALK_TRUST=all"),
     Action.LOG_IN: Wording("to log in: ropewalk tools login {server}"),
     Action.LOG_IN_SCOPE: Wording("to log in with more rights: ropewalk tools login {server} --scope {scope}"),
     Action.START_SCHEDULED: Wording("to start another run: ropewalk schedules run {name}"),

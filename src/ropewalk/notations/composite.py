@@ -267,7 +267,7 @@ def unresolved_problem(path: str, text: str, suggestion: str | None = None) -> P
 
 
 NAMESPACE: Final = "composable"
-"""The namespace of composite tools: `composable:<name>`."""
+"""The namespace of composite tools in their source system: `composable:<name>` is an alias of `<name>`."""
 
 FIELDS: Final[dict[str, Checker]] = {
     **DOCUMENT_FIELDS,

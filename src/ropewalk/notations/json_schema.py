@@ -54,8 +54,8 @@ def _words(words: Sequence[str]) -> list[Json]:
 
 
 _VARIABLE: Final = {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*$"}
-_MS: Final = {"type": "number", "minimum": 0}
-_COUNT: Final = {"type": "integer", "minimum": 1}
+_MS: Final = {"type": ["number", "null"], "minimum": 0}
+_COUNT: Final = {"type": ["integer", "null"], "minimum": 1}
 _ON_ERROR: Final[dict[str, Any]] = {
     "anyOf": [
         *_words(POLICIES),
@@ -64,7 +64,7 @@ _ON_ERROR: Final[dict[str, Any]] = {
             "properties": {
                 "policy": {"anyOf": _words(POLICIES)},
                 "attempts": _COUNT,
-                "backoff": {"anyOf": _words(("linear", "exponential"))},
+                "backoff": {"anyOf": [*_words(("linear", "exponential")), {"type": "null"}]},
                 **dict.fromkeys(("delay", "base_ms", "baseMs"), _MS),
                 "value": {},
             },
@@ -73,10 +73,9 @@ _ON_ERROR: Final[dict[str, Any]] = {
         },
     ]
 }
-_ITEMS: Final = {"type": ["string", "array"]}
 _FOR_EACH: Final = {
     "type": "object",
-    "properties": {"items": _ITEMS, "source": _ITEMS, "concurrency": _COUNT},
+    "properties": {"items": {}, "source": {}, "concurrency": _COUNT},
     "oneOf": [{"required": ["items"]}, {"required": ["source"]}],
     "additionalProperties": False,
 }

@@ -208,7 +208,7 @@ def spellings(notation: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
-    """What follows a failure: a policy, the attempts before it, and the value of a failed node."""
+    """The handling of failures: a policy, the attempts before it, and the value of a failed node."""
 
     policy: str = "stop"
     retry: Retry = Retry()
@@ -250,7 +250,7 @@ class CommonFields:
 def read_common(
     fields: Mapping[str, Json], notation: str, path: str, document: Failing = STOP, defaults: Json = None
 ) -> CommonFields:
-    """Return what the fields of a node say; `document` is what its document says of failures."""
+    """Return the common fields of a node; `document` is the handling of failures for all nodes."""
     own = NODE_FIELDS["on_error"].word(notation)
     failing = read_failing(fields, own, notation, document, defaults or {})
     return CommonFields(path=path, notation=notation, fields=fields, failing=failing)
@@ -259,7 +259,7 @@ def read_common(
 def read_failing(
     fields: Mapping[str, Json], key: str, notation: str, outer: Failing, defaults: Mapping[str, Json]
 ) -> Failing:
-    """Return what the fields of a node or a document say of failures."""
+    """Return the handling of failures that the fields of a node or a document declare."""
 
     # `maxRetries` counts the attempts after the first, and pauses of `retryDelay` stay the same. `attempts` counts all,
     # and pauses grow. In a chain, `maxRetries` belongs to the strategy `retry`.

@@ -35,6 +35,10 @@ class Project(Protocol):
         """Return what is known of a tool."""
         ...
 
+    def names(self) -> list[str]:
+        """Return the ids of all tools, for suggestions."""
+        ...
+
     def why(self, tool_id: str) -> str | None:
         """Return why a tool is not there, if that is known."""
         ...

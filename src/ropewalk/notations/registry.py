@@ -47,7 +47,7 @@ class Compiled:
     warnings: tuple[Problem, ...]
     # Writes an ending of the engine (`engine.run.Ending`) as a result of the notation.
     render: Callable[[Any], dict[str, Json]]
-    # The namespace of its id as a tool.
+    # A namespace under which it is also found as a tool, besides its plain name.
     namespace: str | None = None
     # True if its tools may be files next to the document.
     local: bool = False

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import StoreError
 from ..journal.address import run_sync_in_thread
@@ -15,25 +16,44 @@ if TYPE_CHECKING:
     from ..journal.protocol import Store
     from ..tools.toolbox import Toolbox
     from .selector import Selector
+    from .usage import Rate
 
 log = logging.getLogger("ropewalk")
+MAX_AGE: Final = 60.0
+"""Seconds for which the success rates of recorded runs are kept."""
 
 
 class Selection:
     """The selector of an app, made when it is first needed, and what it learns from runs."""
 
-    def __init__(self, toolbox: Toolbox, store: Callable[[], Store]) -> None:
+    # `rates` reads from the journal how often each tool succeeded in runs, whatever these were for.
+
+    def __init__(
+        self, toolbox: Toolbox, store: Callable[[], Store], rates: Callable[[], Mapping[str, Rate]] = dict
+    ) -> None:
         """Select among the tools of a toolbox."""
-        self._toolbox, self._store = toolbox, store
+        self._toolbox, self._store, self._rates = toolbox, store, rates
+        self._past: tuple[float, Mapping[str, Rate]] = -MAX_AGE, {}
 
     @cached_property
     def selector(self) -> Selector:
         """The selector over the tools that the toolbox has at the time."""
         from .selector import Selector
 
-        selector = Selector(keeper=self._store)
+        selector = Selector(keeper=self._store, past=self._past_rates)
         selector.follow(self._toolbox)
         return selector
+
+    def _past_rates(self) -> Mapping[str, Rate]:
+        """Return the success rates in recorded runs, read again once they are old."""
+        now = time.monotonic()
+        if now >= self._past[0] + MAX_AGE:
+            try:
+                self._past = now, self._rates()
+            except StoreError:  # a selection needs no store
+                log.exception("the selector does not know how tools did in earlier runs")
+                self._past = now, {}
+        return self._past[1]
 
     async def learn(self, job: Any, result: Mapping[str, Json]) -> None:
         """Remember how the tools of a run did, if the run was given the request it is for."""

@@ -404,11 +404,18 @@ class RankedSlot(NamedTuple):
 
 
 def keep_best(
-    index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options, setbacks: bool = False
+    index: Index,
+    scores: Array,
+    slots: Array,
+    rates: Mapping[str, Rate],
+    options: Options,
+    past: Mapping[str, Rate],
+    setbacks: bool = False,
 ) -> tuple[list[RankedSlot], int]:
     """Return the best slots, at most `options.max_results`, and how many match."""
 
-    # Past success counts, and equal scores are ordered by name. With `setbacks` only failures count.
+    # Past success counts. With `setbacks` only failures count. The runs of `past` served unknown requests, so they only
+    # order equal scores, before the name.
     rated = []
     cards = index.cards
     limit, threshold = options.max_results, options.threshold
@@ -425,9 +432,11 @@ def keep_best(
         value = score if rate is None else score * rate.setback if setbacks else min(1.0, score * rate.factor)
         if value > 0 and round(value, 4) >= threshold:  # as it is shown: a score equal to the threshold is enough
             order = value * RECENT_FACTOR if options.recent and is_recent(index, slot, options) else value
-            rated.append((-round(order, 4), card.key, value, slot, place))
+            known = past.get(card.key)
+            failed = 0.0 if known is None else known.failure_share
+            rated.append((-round(order, 4), failed, card.key, value, slot, place))
     rated.sort()
-    return [RankedSlot(value, slot, place) for _, _, value, slot, place in rated[:limit]], total or len(rated)
+    return [RankedSlot(value, slot, place) for *_, value, slot, place in rated[:limit]], total or len(rated)
 
 
 def is_recent(index: Index, slot: int, options: Options) -> bool:
@@ -542,6 +551,7 @@ def select_hybrid(
     similarity_by_model: Array | None,
     memory: Memory | None,
     rates: Mapping[str, Rate],
+    past: Mapping[str, Rate],
 ) -> tuple[list[dict[str, Json]], int]:
     """Return the results of the `hybrid` strategy, and the number of matching tools."""
     reading, allowed = Reading(index, request), allowed_tools(index, options)
@@ -555,7 +565,7 @@ def select_hybrid(
         ranked = np.concatenate((ranked, later.scores))
         slots = np.concatenate((slots, later.slots))
 
-    best, total = keep_best(index, ranked, slots, rates, options, setbacks=True)
+    best, total = keep_best(index, ranked, slots, rates, options, past, setbacks=True)
     return shape_results(index, best, ranked, _reasons(rankings, best), options, rates), total
 
 

@@ -279,7 +279,9 @@ def scored(question: Question, strategy: str) -> Array:
     return known
 
 
-def select_legacy(question: Question, options: Options, rates: Mapping[str, Rate]) -> tuple[list[dict[str, Json]], int]:
+def select_legacy(
+    question: Question, options: Options, rates: Mapping[str, Rate], past: Mapping[str, Rate]
+) -> tuple[list[dict[str, Json]], int]:
     """Return the results of one of the documented strategies, and the number of matching tools."""
     index = question.index
     scores = scored(question, options.strategy)
@@ -289,7 +291,7 @@ def select_legacy(question: Question, options: Options, rates: Mapping[str, Rate
     slots = np.flatnonzero(scores > 0)
     slots = slots[(-scores[slots]).argsort(kind="stable")]
     ranked = scores[slots].astype(np.float64)
-    best, total = keep_best(index, ranked, slots, rates, options)
+    best, total = keep_best(index, ranked, slots, rates, options, past)
     reasons = [why(question, options.strategy, slot) for _, slot, _ in best]
     return shape_results(index, best, ranked, reasons, options, rates), total
 

@@ -89,7 +89,9 @@ class Selector:
         keeper: Callable[[], UseStore] | None = None,
         intents: Mapping[str, Intent] | None = None,
         learn: bool = True,
+        past: Callable[[], Mapping[str, Rate]] = dict,
     ) -> None:
+        self._past = past
         self._lock = threading.RLock()
         self._loaded_index: Index | None = None
         self._embedder = embedder
@@ -297,6 +299,7 @@ class Selector:
         results: list[dict[str, Json]] = []
         total = 0
         if query.strip():
+            past = self._past() if self._learn else {}  # reads the store, so before the lock
             # The model embeds the request outside of the lock, so that others are answered meanwhile.
             use_model = self._vectors is not None and settings.strategy in _MODEL_STRATEGIES
             if use_model:
@@ -308,10 +311,10 @@ class Selector:
                 rates = self._usage.rates() if self._learn else {}
                 if settings.strategy == "hybrid":
                     memory = self._usage.memory() if self._learn else None
-                    results, total = select_hybrid(self._index, request, settings, near, memory, rates)
+                    results, total = select_hybrid(self._index, request, settings, near, memory, rates, past)
                 else:
                     question = Question(self._index, request, intents, intent, near)
-                    results, total = select_legacy(question, settings, rates)
+                    results, total = select_legacy(question, settings, rates, past)
 
         return SelectionResult(
             {

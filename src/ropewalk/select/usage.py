@@ -59,6 +59,11 @@ class Rate:
         return 1.0 - SWING * failures / (successes + failures + _DOUBT)
 
     @property
+    def failure_share(self) -> float:
+        """Return the share of failures, drawn to 0 while there are few uses; it orders tools that fit equally."""
+        return self.failures / (self.successes + self.failures + _DOUBT)
+
+    @property
     def _weighted_counts(self) -> tuple[float, float]:
         return (self.successes, self.failures) if self.counted is None else self.counted
 

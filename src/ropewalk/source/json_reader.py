@@ -14,6 +14,17 @@ from .locations import MOST_FAULTS, SYNTAX, Fault, Limits, Refused, Spot
 _TOKEN = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
 
 
+# Quotes and comments that are never closed match up to the end, so that each character is read once.
+_COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\r\n]*|/\*[\s\S]*?(?:\*/|\Z)')
+_COMMAS = re.compile(r'"(?:[^"\\\n]|\\.)*"?|,(?=\s*[}\]])')
+
+
+def without_comments(text: str) -> str:
+    """Return JSON with comments and trailing commas (JSONC) as strict JSON, in which every value has its place."""
+    blank = lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0])  # noqa: E731
+    return _COMMAS.sub(blank, _COMMENTS.sub(blank, text))
+
+
 class _Repeated(Exception):
     """An object has a key twice."""
 

@@ -144,6 +144,10 @@ def load(
     text = text.removeprefix("\ufeff")
 
     form = form or _form(file, text)
+    if form == "jsonc":
+        from .json_reader import without_comments
+
+        text, form = without_comments(text), "json"
     parsed = _parsed.get(form, limits, text)
     if parsed is not None:
         return Document(data=marshal.loads(parsed), file=file, text=text, form=form, directory=directory)
@@ -157,6 +161,8 @@ def load(
         lines = Lines(file, text)
         raise InvalidFlow(_problem(fault, lines) for fault in refused.faults) from None
     document = Document(data=data, file=file, text=text, form=form, directory=directory)
+    if limits.any_number:
+        return document
     if not is_json(data):
         raise _not_json(document)
     _parsed.put(form, limits, text, data)

@@ -186,3 +186,5 @@ class Limits:
     # A JSON object may define a key twice. The last definition holds, as in other readers, and `Document.repeated` has
     # all of them.
     repeats: bool = False
+    # Numbers past 64 bits stay as they are, for the caller to replace.
+    any_number: bool = False

@@ -63,6 +63,7 @@ class Index:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._entries: dict[str, tuple[Tool, tuple[ToolBackend, ...]]] = {}
+        self._aliases: dict[str, str] = {}  # the ids that aliases of tools mean
         self._handler_counts: dict[str, int] = {}  # number of backends per local name
         self._sorted_cache: tuple[int, tuple[Tool, ...]] = (-1, ())
         self._version = 0
@@ -279,6 +280,7 @@ class Index:
             backends = (*backends, backend)
             self._count_handler(backend, 1)
         self._entries[tool.id] = (tool, backends)
+        self._aliases.update(dict.fromkeys(tool.aliases, tool.id))
         self._record_change("registered" if entry is None else "updated", tool.id, backend)
 
     def _replace(self, tool: Tool, backend: ToolBackend) -> None:
@@ -291,6 +293,7 @@ class Index:
 
     def _remove_backend(self, tool_id: str, backend: ToolBackend) -> None:
         tool, backends = self._entry(tool_id)
+        tool_id = tool.id
         if backend not in backends:
             raise NotFound(f"backend of {tool_id}", str(backend))
         if len(backends) == 1:
@@ -301,10 +304,14 @@ class Index:
         self._record_change("backend_removed", tool_id, backend)
 
     def _remove(self, tool_id: str) -> None:
-        for backend in self._entry(tool_id)[1]:
+        tool, backends = self._entry(tool_id)
+        tool_id = tool.id
+        for backend in backends:
             self._count_handler(backend, -1)
             self._record_change("backend_removed", tool_id, backend)
         del self._entries[tool_id]
+        for alias in tool.aliases:
+            self._aliases.pop(alias, None)
         self._record_change("tool_removed", tool_id, None)
 
     def _count_handler(self, backend: ToolBackend, change: int) -> None:
@@ -327,7 +334,7 @@ class Index:
 
     def _lookup(self, tool_id: str) -> tuple[Tool, tuple[ToolBackend, ...]] | None:
         try:
-            return self._entries.get(tool_id)
+            return self._entries.get(tool_id) or self._entries.get(self._aliases.get(tool_id, tool_id))
         except TypeError:  # an unhashable value is not an id
             return None
 

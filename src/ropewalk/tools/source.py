@@ -28,6 +28,7 @@ class Shelf(Protocol):
     """Where a source puts its tools."""
 
     failures: dict[str, str]
+    left_out: dict[str, str]
     refused: dict[str, str]
     pins: Pins | None
 

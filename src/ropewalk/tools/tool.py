@@ -173,6 +173,7 @@ class Tool:
         handler: The function that a Toolbox registers with the tool.
         backend: The backend that a Toolbox registers with the tool.
         undo: The tool that takes a call back: a function, the id of a tool, or an object of `tool` and `args`.
+        aliases: Other ids under which a Toolbox finds the tool.
 
     Raises:
         InvalidTool: A part of the definition is invalid; the text names it.
@@ -191,6 +192,7 @@ class Tool:
     handler: Handler | None = field(default=None, kw_only=True, repr=False)
     backend: ToolBackend | None = field(default=None, kw_only=True, repr=False)
     undo: Any = field(default=None, kw_only=True, repr=False)
+    aliases: Sequence[str] = field(default=(), kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         label = f"tool {self.name!r}"

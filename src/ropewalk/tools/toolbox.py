@@ -101,6 +101,8 @@ class Toolbox(Index):
         self._backends: Sources | None = None
         self._sources: tuple[Source, ...] = ()  # those of the three that there are
         self.failures: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
+        """The operations of OpenAPI documents that are left out, by id, each with the reason."""
         self.refused: dict[str, str] = {}
         """The part of `failures` with tools whose definition differs from the approved one, by id."""
         self.pins: Pins | None = None
@@ -483,7 +485,12 @@ class Toolbox(Index):
         if tool_id in self.refused:
             raise ToolNotApproved(tool_id, "resolve", self.refused[tool_id])
         space = prefix_of(tool_id)
-        reason = self.failures.get(tool_id) or self.failures.get(space) or self.why_missing(tool_id)
+        reason = (
+            self.failures.get(tool_id)
+            or self.left_out.get(tool_id)
+            or self.failures.get(space)
+            or self.why_missing(tool_id)
+        )
         error = NotFound("tool", tool_id, suggestion=None if reason else did_you_mean(tool_id, self.ids()), why=reason)
         error.remedy = getattr(reason, "remedy", None)
         raise error

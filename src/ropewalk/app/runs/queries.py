@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...argument_checks import require_type
+from ...argument_checks import require_type, wrong_type
 from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
@@ -50,6 +50,26 @@ class RunService:
     def __init__(self, context: Context, jobs: Jobs) -> None:
         self.context, self.jobs = context, jobs
         self.engine, self.store = context.engine, context.store
+
+    def tool_stats(self, *, since: float | None = None, limit: int = 1000) -> dict[str, Json]:
+        """Count the calls, failures and durations of each tool in recorded runs.
+
+        Args:
+            since: Only runs that started at this time or later, in seconds since the epoch.
+            limit: Maximum number of runs to read, newest first.
+
+        Returns:
+            `tools`, by number of calls, and the number of `runs` that were read and of those that could not be.
+
+        Raises:
+            InvalidInput: An argument has a wrong type.
+        """
+        from .statistics import tool_stats
+
+        require_type(int, limit=limit)
+        if since is not None and (isinstance(since, bool) or not isinstance(since, (int, float))):
+            raise wrong_type("since", "a time in seconds since the epoch", since)
+        return tool_stats(self.context, since=since, limit=limit)
 
     def list(
         self,

@@ -7,16 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import RopewalkError
+from ...journal.protocol import ENDS
 from ...ops import calls_of
+from ...select.usage import Rate
 from ...values import Json
 from .steps import late_attempts
 
 if TYPE_CHECKING:
-    from ...journal.protocol import RunRow
+    from ...ir import Flow
+    from ...journal.protocol import Entry, RunRow
     from ..context import Context
 
 DEFAULT_RUNS: Final = 1000
 """Default number of runs to read, newest first."""
+DEFAULT_RATED: Final = 200
+"""Number of runs from which the selection knows how reliable tools are."""
 _PAGE: Final = 200
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
@@ -35,22 +40,48 @@ def tool_stats(context: Context, *, since: float | None = None, limit: int = DEF
 
     # `since`: Read only runs that started at this time or later, in seconds since the epoch.
     counts: dict[str, _ToolCounts] = {}
-    tools_by_fingerprint: dict[str, Mapping[str, str]] = {}
     runs_read = unread = 0
-    for row in _rows(context, since, limit):
+    for calls in _calls_by_run(context, since, limit):
         runs_read += 1
+        unread += calls is None
+        for tool, entry in calls or ():
+            _count_call(counts.setdefault(tool, _ToolCounts()), entry)
+    order = sorted(counts, key=lambda tool: (-len(counts[tool].durations_ms), tool))
+    return {"tools": [_present_tool(tool, counts[tool]) for tool in order], "runs": runs_read, "unread": unread}
+
+
+def success_rates(context: Context, limit: int = DEFAULT_RATED) -> dict[str, Rate]:
+    """Return in how many of the newest runs each tool succeeded, as runs with a request teach it."""
+    from ...select.hybrid import tool_outcomes  # brings numpy, which the selector has
+
+    counts: dict[str, tuple[int, int]] = {}
+    flows: dict[str, Flow | None] = {}
+    for row in _rows(context, None, limit):
+        if row.status not in ENDS or (full_row := context.store.get_run(row.id)) is None:
+            continue
+        fingerprint = str(row.fingerprint)
+        if fingerprint not in flows or not fingerprint:
+            flows[fingerprint] = _flow_of(context, full_row)
+        flow, result = flows[fingerprint], full_row.result
+        outcomes = {} if flow is None else tool_outcomes(flow, context.history(row.id), result or {})
+        for tool, success in outcomes.items():
+            successes, failures = counts.get(tool, (0, 0))
+            counts[tool] = successes + success, failures + (not success)
+    return {tool: Rate(successes, failures) for tool, (successes, failures) in counts.items()}
+
+
+def _calls_by_run(context: Context, since: float | None, limit: int) -> Iterator[list[tuple[str, Entry]] | None]:
+    """Yield the recorded calls of each run with their tools; None for a run whose definition cannot be read."""
+    tools_by_fingerprint: dict[str, Mapping[str, str]] = {}
+    for row in _rows(context, since, limit):
         tools = _tools_of_nodes(context, row, tools_by_fingerprint)
         if tools is None:
-            unread += 1
+            yield None
             continue
         history = context.history(row.id)
         late_calls = late_attempts(history)
         calls = [e for e in history if e.kind == "call_failed" or (e.kind == "call" and e.path not in late_calls)]
-        for entry in [*calls, *late_calls.values()]:
-            if entry.node in tools:
-                _count_call(counts.setdefault(tools[entry.node], _ToolCounts()), entry)
-    order = sorted(counts, key=lambda tool: (-len(counts[tool].durations_ms), tool))
-    return {"tools": [_present_tool(tool, counts[tool]) for tool in order], "runs": runs_read, "unread": unread}
+        yield [(tools[entry.node], entry) for entry in [*calls, *late_calls.values()] if entry.node in tools]
 
 
 def _rows(context: Context, since: float | None, limit: int) -> Iterator[RunRow]:
@@ -70,13 +101,20 @@ def _tools_of_nodes(
     fingerprint = str(row.fingerprint)
     if fingerprint not in tools_by_fingerprint or not fingerprint:
         full_row = context.store.get_run(row.id)
-        try:
-            document: Any = full_row.document if full_row is not None else None
-            loaded = context.definitions.get({**document, "kind": row.kind}, root=(row.context or {}).get("root"))
-        except (RopewalkError, TypeError):
-            return None  # for example, its notation is no longer installed
-        tools_by_fingerprint[fingerprint] = {node.id: node.op.tool for node in calls_of(loaded.flow.body)}
+        flow = None if full_row is None else _flow_of(context, full_row)
+        if flow is None:
+            return None
+        tools_by_fingerprint[fingerprint] = {node.id: node.op.tool for node in calls_of(flow.body)}
     return tools_by_fingerprint[fingerprint]
+
+
+def _flow_of(context: Context, row: RunRow) -> Flow | None:
+    """Return the flow of a run; None if its definition can no longer be read."""
+    document: Any = row.document
+    try:
+        return context.definitions.get({**document, "kind": row.kind}, root=(row.context or {}).get("root")).flow
+    except (RopewalkError, TypeError):
+        return None  # for example, its notation is no longer installed
 
 
 def _count_call(counts: _ToolCounts, entry: Any) -> None:

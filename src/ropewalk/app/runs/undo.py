@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 _SUFFIX: Final = "~undo"
 _PATIENCE: Final = 10.0  # seconds for the calls of a stopped run to end
 _POLL: Final = 0.05
-_MOST_ASKED: Final = 20  # calls that the question for an approval names
 _ATTEMPTS: Final = 10  # of planning an undo while undos of other runs take calls that both use
 _KEPT: Final = ("queue", "priority", "executor", "root", "project")
 """What an undo takes from the context of its run: it needs the same tools, in the same place."""
@@ -127,12 +126,11 @@ def _nothing_to_undo(run_id: str, plan: UndoPlan) -> NothingToUndo:
 
 
 def _question(run_id: str, steps: list[UndoStep], needs_approval: Callable[[str], bool] | None) -> str | None:
-    """Return the question that names the calls of an undo; None if they need no approval."""
+    """Return the question that names every call of an undo; None if they need no approval."""
     if needs_approval is None or not any(needs_approval(step.tool) for step in steps):
         return None
-    calls = [f"{step.tool} {orjson.dumps(step.args).decode()}" for step in steps[:_MOST_ASKED]]
-    more = [f"and {len(steps) - _MOST_ASKED:,} more"] if len(steps) > _MOST_ASKED else []
-    return f"Undo run {run_id} with {', '.join((*calls, *more))}?"
+    calls = (f"{step.tool} {orjson.dumps(step.args).decode()}" for step in steps)
+    return f"Undo run {run_id} with {', '.join(calls)}?"
 
 
 def require_undoable(store: Store, run_id: str) -> RunRow:

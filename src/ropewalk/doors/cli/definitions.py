@@ -27,7 +27,7 @@ from ..remedies import Door
 from .arguments import saved
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import Answer, UsageError
-from .options import Json, Project
+from .options import Json, NoCode, Project
 from .output import notify
 from .session import Interrupts, with_app
 
@@ -44,6 +44,7 @@ def validate(
         bool, Parameter(negative=(), help="Report unknown tools as warnings, which do not change the exit code.")
     ] = False,
     fresh: Fresh = False,
+    no_code: NoCode = False,
     json: Json = False,
     project: Project = None,
 ) -> Answer:
@@ -56,9 +57,9 @@ def validate(
 
     async def work(app: App, _: Interrupts) -> Answer:
         prefer_lists(app, fresh)
-        checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
+        checked = await app.validate(source, allow_missing_tools=allow_missing_tools or no_code)
         if _may_be_outdated(checked, cached_lists(app)) and ask_servers(app):
-            checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
+            checked = await app.validate(source, allow_missing_tools=allow_missing_tools or no_code)
         if checked.problems or app.toolbox.failures:
             for line in cached_line(app):
                 notify(line)
@@ -72,10 +73,12 @@ def validate(
         # A definition is valid without its tools, but it cannot run.
         missing = sum(warning.keyword == UNKNOWN_TOOL for warning in warnings)
         note = f", but cannot run: {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
+        if no_code:
+            note = f" as far as it was checked: {missing} unknown {'tool' if missing == 1 else 'tools'}"
         text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in warnings] + [f"{source}: valid{note}"]
         return Answer(data=validity_payload((), warnings, Door.CLI), text="\n".join(text))
 
-    return with_app(work, near=source, project=project, store="memory")
+    return with_app(work, near=source, project=project, store="memory", code=not no_code)
 
 
 def _schedule_problems(app: App, source: Path) -> tuple[list[Problem], list[Problem]]:
@@ -100,14 +103,14 @@ def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:
     )
 
 
-def preview(source: Path, /, *, json: Json = False, project: Project = None) -> Answer:
+def preview(source: Path, /, *, no_code: NoCode = False, json: Json = False, project: Project = None) -> Answer:
     """Show the steps that would run, their order, tools and types. No tool is called."""
 
     async def work(app: App, _: Interrupts) -> Answer:
         planned = await app.preview(source)
         return Answer(data=planned.to_dict(), text=planned.text())
 
-    return with_app(work, near=source, project=project, store="memory")
+    return with_app(work, near=source, project=project, store="memory", code=not no_code)
 
 
 def graph(
@@ -118,6 +121,7 @@ def graph(
         Literal["mermaid", "svg", "text"], Parameter(name=["--format", "-f"], help="Format of the drawing.")
     ] = "text",
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Output file.")] = None,
+    no_code: NoCode = False,
     json: Json = False,
     project: Project = None,
 ) -> Answer:
@@ -130,7 +134,7 @@ def graph(
         message = saved(output, drawing if drawing.endswith("\n") else drawing + "\n")
         return Answer(data={"format": format, "file": str(output)}, text=message)
 
-    return with_app(work, near=source, project=project, store="memory")
+    return with_app(work, near=source, project=project, store="memory", code=not no_code)
 
 
 def convert(
@@ -147,6 +151,7 @@ def convert(
     allow_loss: Annotated[
         bool, Parameter(negative=(), help="Convert what the notation supports, and list the losses on standard error.")
     ] = False,
+    no_code: NoCode = False,
     json: Json = False,
     project: Project = None,
 ) -> Answer:
@@ -164,7 +169,7 @@ def convert(
             return Answer(data={"document": document, **lost} if allow_loss else document, text=text)
         return Answer(data={"kind": to, "file": str(output), **lost}, text=saved(output, text))
 
-    return with_app(work, near=source, project=project, store="memory")
+    return with_app(work, near=source, project=project, store="memory", code=not no_code)
 
 
 _AGENT_SETUP = """\

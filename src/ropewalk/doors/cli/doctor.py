@@ -38,7 +38,7 @@ from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
 from ..remedies import Door, word_remedy
 from .dispatch import FAILED, Answer
-from .options import Json, Project, StoreAddress
+from .options import Json, NoCode, Project, StoreAddress
 from .output import columns
 from .session import Interrupts, directory, with_app
 from .streams import write_stdout
@@ -200,6 +200,7 @@ def doctor(
             help=f"Seconds per part of the check. [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
         ),
     ] = None,
+    no_code: NoCode = False,
     json: Json = False,
     store: StoreAddress = None,
     project: Project = None,
@@ -223,7 +224,12 @@ def doctor(
 
     try:
         config = read_config(directory(None, project))
-        with_app(work, project=project, store=store, lenient=True)
+        if no_code:
+            from ...app.open_project import without_code
+
+            config, unchecked = without_code(config)
+            report.extend(Finding("not checked", "note", part) for part in unchecked)
+        with_app(work, project=project, store=store, lenient=True, code=not no_code)
     except RopewalkError as error:
         errors = [ConfigError([item]) for item in error.problems] if isinstance(error, ConfigError) else [error]
         report.extend(Finding("project", "fault", _with_repair_advice(item)) for item in errors)
@@ -381,8 +387,9 @@ def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
                 )
             if name in config.backends:
                 kind, advice = "backend", f"check [backends.{name}] in ropewalk.toml and the files and addresses in it"
+            is_untrusted = name in (config.untrusted.servers if config.untrusted is not None else ())
             separator = "\n" if "\n" in reason else "; "  # what a server wrote has lines of its own
-            yield Finding(f"{kind} {name}", "fault", f"{reason}{separator}{advice}")
+            yield Finding(f"{kind} {name}", "note" if is_untrusted else "fault", f"{reason}{separator}{advice}")
     yield from _check_pins(app)
 
 

@@ -36,6 +36,14 @@ Project: TypeAlias = Annotated[
         " contains ropewalk.toml).",
     ),
 ]
+NoCode: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--no-code",
+        negative=(),
+        help="Import no module of the project and start no server; say what could not be checked.",
+    ),
+]
 Watch: TypeAlias = Annotated[
     bool,
     Parameter(

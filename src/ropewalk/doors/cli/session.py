@@ -14,9 +14,10 @@ import logging
 import os
 import shlex
 import signal
+import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -24,10 +25,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ...config.modules import import_tools
 from ...config.project import CONFIG_FILE, find_config_file, read_config
 from ...errors import (
+    Action,
     CompletionFailed,
     ConfigError,
     ModelError,
     NotFound,
+    Remedy,
     RopewalkError,
     RunStopped,
     StoreError,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from ...config.settings import Config
     from ...journal.protocol import Store
 
+log = logging.getLogger("ropewalk.config")
 _STOP_WITHIN = 5.0
 _HELD_AFTER = 2.0  # seconds without a reaction of the loop after which a tool is said to hold it
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -219,6 +223,7 @@ def with_app(
     engine: Literal["local", "dbos"] | None = None,
     tools: bool = True,
     lenient: bool = False,
+    code: bool = True,
 ) -> Answer:
     """Open the App, run the work of a command on an event loop, and close the App."""
     configure_logging("text")  # unless the command has configured it
@@ -229,12 +234,16 @@ def with_app(
         if tools and run is not None and project is None:
             app = _open_project_of_run(run, store, engine)
         else:
-            app = _open_project(near, project, store, engine) if tools else without_tools(project, store)
+            app = _open_project(near, project, store, engine, code) if tools else without_tools(project, store)
         interrupts = Interrupts(app)
         handlers.append(interrupts)
         interrupts.install()
+        if app.context.untrusted:
+            _warn_of_untrusted(app.context.untrusted)
         async with app:
-            if tools and not lenient:
+            if app.context.unchecked:
+                notify(f"not checked, because of --no-code: {'; '.join(app.context.unchecked)}")
+            if tools and not lenient and code:
                 _check_rates(app)
             with _telemetry(app), as_source(local_source()), naming_store(app):
                 log_events(app)
@@ -251,13 +260,28 @@ def with_app(
             interrupts.remove()
 
 
+def _warn_of_untrusted(names: Sequence[str]) -> None:
+    """Log which servers are left out until a person agrees to them, and how to agree."""
+    from ..remedies import Door, word_remedy
+
+    remedy = word_remedy(Remedy(Action.TRUST, {}), Door.CLI)
+    log.warning(
+        "servers of .mcp.json are left out, because nobody has agreed to them: %s; %s", ", ".join(names), remedy
+    )
+
+
 def _open_project(
-    near: Path | None, project: Path | None, store: str | None, engine: Literal["local", "dbos"] | None
+    near: Path | None, project: Path | None, store: str | None, engine: Literal["local", "dbos"] | None, code: bool
 ) -> App:
     """Open the App of the project of a definition; its runs are recorded where the command is run."""
     from ...app.app import App
 
-    return App.open(directory(near, project), store=store, home=_run_directory(project), engine=engine)
+    start = directory(near, project)
+    if code and sys.stdin.isatty() and sys.stderr.isatty():
+        from .agreement import ask_before_opening
+
+        ask_before_opening(start)
+    return App.open(start, store=store, home=_run_directory(project), engine=engine, code=code)
 
 
 def _check_rates(app: App) -> None:

@@ -52,7 +52,12 @@ async def all_connected(app: App) -> None:
         await app.toolbox.connect_within(None)
 
 
-def ls(*, fresh: Fresh = False, json: Json = False, project: Project = None) -> Answer:
+LeftOut: TypeAlias = Annotated[
+    bool, Parameter(negative=(), help="Also list the operations of OpenAPI documents that are left out, and why.")
+]
+
+
+def ls(*, left_out: LeftOut = False, fresh: Fresh = False, json: Json = False, project: Project = None) -> Answer:
     """List the tools that definitions can use, and the servers that cannot be reached, each with the reason."""
 
     async def work(app: App, _: Interrupts) -> Answer:
@@ -60,40 +65,60 @@ def ls(*, fresh: Fresh = False, json: Json = False, project: Project = None) -> 
 
         prefer_lists(app, fresh)
         await all_connected(app)
-        unread = await _add_saved_plans(app, project)
+        unread = await _add_own_tools(app, project)
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
         data = {**tool_list(app.toolbox, tools), "cached": {n: round(age) for n, age in cached_lists(app).items()}}
         rows = [(t.id, first_line(t.description or "")) for t in tools]
-        text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project))]
-        text += [*_failure_lines(app), *unread, *cached_line(app)]
+        text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project), app)]
+        text += [*_failure_lines(app), *_left_out_lines(app, left_out), *unread, *cached_line(app)]
+        if left_out:
+            data["leftOut"] = app.toolbox.left_out
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
 
 
-async def _add_saved_plans(app: App, project: Path | None) -> list[str]:
-    """Offer the saved plans of the project as tools of an app whose store is in memory."""
+async def _add_own_tools(app: App, project: Path | None) -> list[str]:
+    """Offer the flows and the saved plans of the project as tools of an app whose store is in memory."""
 
     # The project's store is only read: it is not created, and no old run is deleted.
-    from ...app.saved_plans import KIND, register_saved_plans
+    from ...app.saved_plans import KIND
 
     try:
         async with without_tools(project, None) as stored:
             for definition in stored.store.list_definitions(KIND):
                 app.store.put_definition(definition)
-        await register_saved_plans(app.jobs)
     except StoreError as error:
         return [escape_invisible(f"! saved plans: {failure_text(str(error), Door.CLI)}")]
+    finally:
+        await app.jobs.connect_own()
     return []
 
 
 def _failure_lines(app: App) -> list[str]:
-    """Name the servers that cannot be used, each with the reason and what helps."""
-    return [escape_invisible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in app.toolbox.failures.items()]
+    """Name the servers and the flows that cannot be used, each with the reason and what helps."""
+    flows = app.jobs.flow_tools
+    reasons = {**app.toolbox.failures, **({} if flows is None else flows.failures())}
+    return [
+        escape_invisible(f"! {name}: {failure_text(why, Door.CLI)}")
+        for name, why in reasons.items()
+        if name not in app.toolbox.left_out
+    ]
 
 
-def _none(place: Path) -> str:
+def _left_out_lines(app: App, is_listed: bool) -> list[str]:
+    """Name the operations that are left out, or say how many there are."""
+    reasons = app.toolbox.left_out
+    if is_listed:
+        return [escape_invisible(f"- {name}: {why}") for name, why in reasons.items()]
+    plural = "operation is left out" if len(reasons) == 1 else "operations are left out"
+    return [f"{len(reasons)} {plural}; --left-out gives the reasons"] if reasons else []
+
+
+def _none(place: Path, app: App) -> str:
     """Say why there are no tools, as far as that is known."""
+    if app.toolbox.failures:
+        return f"no tools; these servers did not answer: {', '.join(app.toolbox.failures)}"
     modules = read_config(place).modules
     if not modules:
         return "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"
@@ -112,7 +137,7 @@ def show(tool_id: str, /, *, fresh: Fresh = False, json: Json = False, project: 
     async def work(app: App, _: Interrupts) -> Answer:
         prefer_lists(app, fresh)
         if tool_id.startswith("plans:"):
-            await _add_saved_plans(app, project)
+            await _add_own_tools(app, project)
         try:
             tool = await app.jobs.find_tool(tool_id)
         except NotFound:  # the server may have it by now
@@ -308,10 +333,9 @@ def select(
 
     async def work(app: App, _: Interrupts) -> Answer:
         from ...app.presenters import tool_selection
-        from ...app.saved_plans import register_saved_plans
 
         await app.connect()
-        await register_saved_plans(app.jobs)
+        await app.jobs.connect_own()
         # Check names after connecting: only now are all tools and namespaces known.
         _check_names(app, namespace, category, exclude)
         requested = {name: value for name, value in options.items() if value is not None}
@@ -444,10 +468,8 @@ def stats(
     started_since = instant(since, "--since")
 
     async def work(app: App, _: Interrupts) -> Answer:
-        from ...app.runs.statistics import tool_stats
-
         # The rows are for people; --json has every number of the same result.
-        result: dict[str, object] = tool_stats(app.context, since=started_since, limit=limit)
+        result: dict[str, object] = app.runs.tool_stats(since=started_since, limit=limit)
         rows = [
             (
                 item["tool"],

@@ -26,7 +26,8 @@ class FlowFiles:
     """The flow files of one project."""
 
     def __init__(self, app: App, directory: Path | None = None, patterns: Sequence[str] = ()) -> None:
-        self._app, self._list = app, FlowList(directory, patterns)
+        self._app = app
+        self._list = FlowList(None) if directory is None else app.jobs.flow_list(directory, patterns)
         self._reported: set[str] = set()
         self.lacks_tools = False
         """Whether the last list lacks plans, since servers have not listed the tools that they name."""

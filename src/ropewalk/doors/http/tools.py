@@ -9,7 +9,6 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
 from ...app.presenters import tool_list, tool_selection
-from ...app.saved_plans import register_saved_plans
 from ...tools.reserved import is_built_in
 from ...tools.tool import Tool
 from ...values import check_json
@@ -42,7 +41,7 @@ async def ls(
     answered yet; their tools are missing until they do.
     """
     connecting = await app.toolbox.connect_within(PATIENCE)
-    await register_saved_plans(app.jobs)
+    await app.jobs.connect_own()
     # In a thread: there may be a hundred thousand.
     result, total = await asyncio.to_thread(_matching, app.toolbox.list(), text.casefold(), after)
     page = result[:limit]
@@ -76,7 +75,7 @@ async def select(body: SelectionBody, app: Served) -> Answer:
     Tools of servers that have not answered yet are missing.
     """
     await app.toolbox.connect_within(PATIENCE)
-    await register_saved_plans(app.jobs)
+    await app.jobs.connect_own()
     least: dict[str, Any] = {} if body.threshold is None else {"threshold": body.threshold}
     query = check_json(body.query, "query")
     # In a thread: the first request reads every tool.

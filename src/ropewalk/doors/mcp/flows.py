@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from ...app.flow_list import FlowFile, FlowList
+from ...app.flow_list import FlowFile
 from ...app.lookup import STORED
 from ...app.preflight import tools_of
 from ...app.start import Start
@@ -159,7 +159,7 @@ class Flows:
     ) -> None:
         self._app, self._stored = app, stored
         self._task_only, self._prompts, self._has_plans = frozenset(task_only), frozenset(prompts), plans
-        self._list = FlowList(home, tuple(places))
+        self._list = app.jobs.flow_list(home, tuple(places))
         # Nobody named the files that a default pattern matches: they may be documents of other programs.
         self._broken_level = logging.WARNING if self._list.is_named else logging.INFO
         self._known: dict[Path, tuple[Any, ExposedTool | None]] = {}

@@ -304,7 +304,10 @@ class Tools:
         """Yield one tool for each tool that can be called."""
         toolbox = self._app.toolbox
         listed = {} if toolbox.mcp is None else {name: _by_name(toolbox.mcp.tools(name)) for name in toolbox.mcp.names}
+        flows = self._app.jobs.flow_tools
         for tool in toolbox.list():
+            if flows is not None and flows.is_offered(tool.id):
+                continue  # clients have the flow itself
             for backend in toolbox.backends(tool.id)[:1]:
                 if backend.kind == "mcp":
                     name = backend.tool_id or tool.name

@@ -126,13 +126,15 @@ def _resolve(ref: Ref) -> tuple[Callable[[Any], Json], Path]:
 
 
 def _parameters(builder: Any, tool: str) -> list[str] | None:
-    """Return the names of a tool's parameters; None if they are unknown."""
+    """Return the names of a tool's required parameters; None if its parameters are unknown."""
+
+    # A field of a result must not set an optional flag: the result may be what a foreign server said.
     try:
         known = builder.bind(tool).tool
     except ToolError:
         return None
-    properties = known.input_schema.get("properties") if known is not None else None
-    return list(properties) if isinstance(properties, dict) else None
+    schema = known.input_schema if known is not None else {}
+    return list(schema.get("required") or ()) if isinstance(schema.get("properties"), dict) else None
 
 
 def _by_name(names: list[str] | None) -> MakeArgs:

@@ -248,7 +248,12 @@ class ChainCompiler(Binder[Within]):
         width = int(node.get("concurrency", 1))
         is_concurrent = width > 1 and items is not None
         inside = replace(within, mode="sequential", round="index" if items is not None else "round")
+        # A loop over items that survives failures survives them item by item, so it keeps the other results.
+        outer, own = self.failing, self.common(node).failing.policy
+        if items is not None and own in ("continue", "skip"):
+            self.failing = Failing(policy=own)
         body = self._sequence(node.bodies.get("nodes", []), inside)
+        self.failing = outer
         limit = node.get("maxIterations")
         items_expr = self.value(items, join(node.path, "items"), within) if items is not None else None
         if is_concurrent and items_expr is not None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from ...errors import ExpressionError, Problem
 from ...expr import lift
-from ...expr.ast import NULL, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
+from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
 from ...ir import Channel, Flow, Graph, Meta, Node, Op, Policy
 from ...ops import Call, Compute, Loop, Map, Sleep
 from ...problems import MOST_PROBLEMS
@@ -66,7 +66,9 @@ LABELS: Final = {  # where the document says what the graph calls so
     "compute": "value",
     "sleep": "delay",
     "policy.on_error.value": "on_error.value",
+    "collect": "merge: array_append",
 }
+COLLECTING: Final = ("array_append", "union")  # ways to merge that a for_each collects its outputs with
 TOOL_FIELD: Final = {"tool": "impl", "experience": "impl", "dataset": "source", "call": "tool", "cli-agent": "provider"}
 LOOP_LABELS: Final = {"again": "until", "limit": "max_iters"}
 PIPELINE_LABELS: Final = {"items": "items"}
@@ -335,7 +337,11 @@ class ExperienceCompiler:
         if not names or names[0] not in self.document.schema:  # reported by _check_names
             return None
         path: Path = ("finalState",) if node.kind == "experience" else _output_path(node)
-        return Obj(((str(names[0]), Ref("out", (id, *path))),))
+        value: Expr = Ref("out", (id, *path))
+        # Each item of a for_each adds its output to the list: a list its items, any other output itself.
+        if node.each and self.document.schema[str(names[0])].get("merge") in COLLECTING:
+            value = Fn("?:", (Fn("==", (value, NULL)), NULL, Fn("flatten", (Arr((value,)),))))
+        return Obj(((str(names[0]), value),))
 
     def _shares_state(self, node: ExperienceNode) -> bool:
         scope = node.get("state_scope") or self.document.fields.get("state_scope")

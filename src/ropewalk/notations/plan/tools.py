@@ -30,7 +30,12 @@ def with_tools(
     if "tools" in document or not isinstance(code, str):
         return document
     # The tools of agents are no tools of programs.
-    names = {python_name(tool.id): tool for tool in toolbox.list() if tool.namespace != "ropewalk"}
+    names = {
+        python_name(id): tool
+        for tool in toolbox.list()
+        if tool.namespace != "ropewalk"
+        for id in (*tool.aliases, tool.id)
+    }
     tools = {name: entry_of(names[name], effects) for name in sorted(reader.names(code)) if name in names}
     return {**document, "tools": tools}
 
@@ -42,7 +47,7 @@ def reading_plan(document: Mapping[str, Any], project: Project, reader: PlanRead
         yield
     except InvalidFlow as error:
         toolbox, code = project.toolbox, str(document.get("code"))
-        names = [python_name(tool.id) for tool in toolbox.list() if tool.namespace != "ropewalk"]
+        names = [python_name(id) for id in project.names() if not id.startswith("ropewalk:")]
         unlisted = [id for id in servers_in(reader.names(code), toolbox) if not toolbox.is_listed(_space(id))]
         problems = [_with_tools_named(problem, code, project, names) for problem in error.problems]
         # The types of a program need a document whose other fields are right.
@@ -114,7 +119,7 @@ def _line_of(problem: Problem, code: str) -> int:
     return int(line[1]) if line else 0
 
 
-_UNKNOWN = r"(?:name|there is no tool) '([\w.]+)'"
+_UNKNOWN = r"(?:name|there is no tool) '([\w.:-]+)'"
 
 
 def entry_of(tool: Tool, effects: Mapping[str, str] | None = None) -> dict[str, Json]:

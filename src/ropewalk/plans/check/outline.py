@@ -28,7 +28,7 @@ from ...outline import (
     items_of,
 )
 from ..read.overlap import START, is_begun
-from ..read.tools import RECORD_TOOL, VALUE
+from ..read.tools import RECORD_TOOL, VALUE, called_name
 from .sizes import Sizes
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -261,7 +261,7 @@ class _Reader:
         """Return the tool that the first argument names; all tools unless it is a text."""
         match call.args:
             case [ast.Constant(value=str(name)), *_]:
-                return (self.tools.get(name.replace(":", "."), name),)
+                return (self.tools.get(called_name(name, self.tools), name),)
         return self.tools.values()
 
     def _called(self, func: ast.expr, tool: str | None, place: Place) -> Iterator[Item]:

@@ -17,7 +17,7 @@ from ...expr.python.modules import MODULES
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
 from ...values import check_json, did_you_mean
-from ..read.tools import LANGUAGE_NAMES, VALUE, VALUE_TOOL
+from ..read.tools import LANGUAGE_NAMES, VALUE, VALUE_TOOL, called_name
 from .copies import to_text
 from .futures import Coroutine, Step
 from .scope import ProgramScope, root_of
@@ -162,7 +162,7 @@ def _named_call(node: ast.Call, place: str, scope: Scope) -> Getter:
     first = node.args[0] if node.args else None
     if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
         raise Unsupported(node, "call_tool takes a literal name; use `if` with a call for each tool")
-    tool = first.value if first.value in root.tools else first.value.replace(":", ".")
+    tool = called_name(first.value, root.tools)
     if tool not in root.tools:
         close = did_you_mean(tool, sorted(root.tools))
         raise Unsupported(first, f"there is no tool '{first.value}'", close)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from ...expr.python.tree import walk
@@ -53,6 +53,11 @@ class PlanTool:
 def python_name(tool_id: str) -> str:
     """Return how a plan names a tool: `server:my-tool` is `server.my_tool`."""
     return ".".join(re.sub(r"\W", "_", part) for part in tool_id.split(":", 1))
+
+
+def called_name(text: str, names: Container[str]) -> str:
+    """Return the name in a program of the tool that `call_tool` is given: by this name, or by its id."""
+    return text if text in names else python_name(text)
 
 
 def names_in(text: str) -> set[str]:

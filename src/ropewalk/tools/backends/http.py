@@ -22,10 +22,10 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import orjson
 
@@ -158,20 +158,37 @@ class InvalidRequest(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A credential of the settings, and its place in a request."""
+
+    # header, query or cookie.
+    where: str
+    name: str
+    # Return the text to send, from the filled-in settings of credentials.
+    text: Callable[[Mapping[str, str]], str]
+    # The URL that gives a token for `client_id` and `client_secret`, and the scopes; None sends `text` at once.
+    token_url: str | None = None
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """An HTTP request."""
 
     # The method, in upper case.
     method: str
     url: str
-    query: tuple[tuple[str, str], ...] = ()
+    # The query, encoded, without its question mark.
+    query: str = ""
     # Headers; configured ones override them.
     headers: Mapping[str, str] = field(default_factory=dict)
     # The JSON body, sent if `has_json`.
     json: Json = None
     has_json: bool = False
-    # The fields of a form body, or None.
-    form: Mapping[str, Any] | None = None
+    # Another body and its media type; None for no body.
+    content: tuple[bytes, str] | None = None
+    # The credentials to send.
+    credentials: tuple[Placement, ...] = ()
     # The idempotency key; its hash becomes the header Idempotency-Key.
     key: str | None = None
 
@@ -235,8 +252,13 @@ class Http:
         base: str | None = None,
         policy: AddressPolicy | None = None,
         max_bytes: int = MAX_BYTES,
+        credentials: Mapping[str, str] | None = None,
     ) -> None:
         self._header_settings = headers
+        # Under names that say that they are secret; variables in them are filled in with those of the headers.
+        self._credential_settings = {f"{name} secret": value for name, value in (credentials or {}).items()}
+        self._credentials: dict[str, str] = {}
+        self._tokens: dict[str, tuple[str, float]] = {}
         self._configured_headers: dict[str, str] | None = None
         self._place = place
         self._base = base
@@ -299,9 +321,13 @@ class Http:
         import httpx2
 
         try:
+            if request.credentials:
+                request = await self._with_credentials(client, request, headers)
             built = self._build(client, request, headers)
             response = await client.send(built, stream=True)
             try:
+                if response.status_code == 401:
+                    self._tokens.clear()  # the next call gets a new one
                 if response.status_code >= 300:
                     await self._refuse(response)
                 yield response
@@ -361,12 +387,11 @@ class Http:
         extra: dict[str, Any] = {}
         if request.has_json:
             extra["content"] = orjson.dumps(request.json)
-        if request.form is not None:
-            extra["data"] = request.form
-        if request.query:
-            extra["params"] = request.query
+        if request.content is not None:
+            extra["content"] = request.content[0]
+        url = request.url + ("?" + request.query if request.query else "")
         try:
-            built = client.build_request(request.method, request.url, headers=headers, **extra)
+            built = client.build_request(request.method, url, headers=headers, **extra)
             base = None if self._base is None else httpx2.URL(self._base)
         except (httpx2.InvalidURL, UnicodeError) as error:
             raise InvalidRequest(f"{self._place}: invalid address: {error}") from error
@@ -384,6 +409,8 @@ class Http:
         headers = {**request.headers}
         if request.has_json:
             headers["Content-Type"] = "application/json"
+        if request.content is not None:
+            headers["Content-Type"] = request.content[1]
         if request.key is not None:
             headers = {name: value for name, value in headers.items() if name.lower() != "idempotency-key"}
             headers["Idempotency-Key"] = hash_key(request.key)
@@ -400,16 +427,65 @@ class Http:
 
         # Variables are read once, and their values are masked from then on.
         if self._configured_headers is None:
-            read: dict[str, dict[str, str]] = {name: {} for name in self._header_settings}
+            settings = {**self._header_settings, **self._credential_settings}
+            read: dict[str, dict[str, str]] = {name: {} for name in settings}
             try:
-                own = {
-                    name: fill_variables(value, os.environ, read[name]) for name, value in self._header_settings.items()
-                }
+                filled = {name: fill_variables(value, os.environ, read[name]) for name, value in settings.items()}
             except KeyError as unset:
                 raise ConfigError(f"{self._place}: the environment variable {unset.args[0]} is not set") from None
-            self._secrets = secrets_of(own, read)
-            self._configured_headers = own
+            self._secrets = secrets_of(filled, read)
+            self._credentials = {name.removesuffix(" secret"): filled.pop(name) for name in self._credential_settings}
+            self._configured_headers = filled
         return self._configured_headers
+
+    async def _with_credentials(self, client: Any, request: Request, headers: dict[str, str]) -> Request:
+        """Put the credentials of a request into its headers and its query."""
+        query, cookies = request.query, headers.get("Cookie", "")
+        for placement in request.credentials:
+            if placement.token_url is not None:
+                text = f"Bearer {await self._token(client, placement)}"
+            else:
+                text = placement.text(self._credentials)
+            if placement.where == "query":
+                pair = f"{quote(placement.name, safe='')}={quote(text, safe='')}"
+                query = f"{query}&{pair}" if query else pair
+            elif placement.where == "cookie":
+                pair = f"{placement.name}={quote(text, safe='')}"
+                cookies = headers["Cookie"] = f"{cookies}; {pair}" if cookies else pair
+            else:
+                if _INVALID_HEADER_VALUE.search(text):
+                    raise InvalidRequest(
+                        f"{self._place}: the credential for {placement.name!r} is not one line of ASCII"
+                    )
+                headers[placement.name] = text
+        return replace(request, query=query)
+
+    async def _token(self, client: Any, placement: Placement) -> str:
+        """Return the token of OAuth client credentials; one is used until shortly before it expires."""
+        url = placement.token_url or ""
+        known = self._tokens.get(url)
+        if known is not None and time.monotonic() < known[1]:
+            return known[0]
+        fields = {"grant_type": "client_credentials", **({"scope": placement.scope} if placement.scope else {})}
+        response = await client.post(
+            url,
+            data=fields,
+            headers={"Accept": "application/json", "Authorization": placement.text(self._credentials)},
+        )
+        try:
+            answer = orjson.loads(response.content)
+        except orjson.JSONDecodeError:
+            answer = None
+        token = answer.get("access_token") if isinstance(answer, dict) else None
+        if response.status_code >= 300 or not isinstance(token, str):
+            # The answer may contain a token, so it is not shown.
+            raise HttpFailure(f"HTTP {response.status_code}: the token URL gave no access_token", response.status_code)
+        seconds = answer.get("expires_in")
+        lifetime = float(seconds) if isinstance(seconds, (int, float)) else 300.0
+        self._tokens[url] = token, time.monotonic() + max(lifetime - 30, 0)
+        fresh = secrets_of({"token": token}, {"token": {}})
+        self._secrets = Secrets(self._secrets.read, self._secrets.named | fresh.named)
+        return token
 
     def _excerpt(self, body: bytes) -> str:
         """Return the beginning of a body, for an error."""

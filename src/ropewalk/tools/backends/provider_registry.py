@@ -24,10 +24,12 @@ from ..vendor_tools import read_tool_list
 from .http import Http, Request, check_base_url, check_headers, check_url, policy_for
 from .local import maybe_await, threads
 from .openapi import OpenApiProvider, parse_fetched, read_openapi
+from .openapi.security import check_credentials, origin_of
 from .provider import HttpProvider
 from .route import executor_extras
 
-_CONFIG_KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi", "read_only"))
+_DOCUMENT_KEYS: Final = ("read_only", "include", "exclude", "rename", "credentials")
+_CONFIG_KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi", *_DOCUMENT_KEYS))
 _FETCH_TIMEOUT: Final = 30.0
 _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
@@ -73,11 +75,11 @@ class Providers(Source):
         document = config.get("openapi")
         check = check_url if document is None else check_base_url
         url = check(config["url"], place) if config.get("url") is not None else None
-        read_only = _read_only_names(config.get("read_only"), place)
+        settings = _document_settings(config, place)
 
         # A document at an address is fetched when the toolbox connects.
         if document is not None:
-            read_document = partial(self._take_document, name, url, headers, annotations, read_only)
+            read_document = partial(self._take_document, name, url, headers, annotations, settings)
             if isinstance(document, str) and document.startswith(("http://", "https://")):
                 self._providers[name] = None
                 address = check_url(document, place)
@@ -88,8 +90,8 @@ class Providers(Source):
             return read_document(None, document)
         if url is None:
             raise ConfigError(f"{place} needs a url or an openapi document")
-        if read_only:
-            raise ConfigError(f"{place}: read_only needs openapi; set the annotations of a tool in `tools` instead")
+        if settings:
+            raise ConfigError(f"{place}: {next(iter(settings))} needs openapi; describe the tools in `tools` instead")
         try:
             entries = read_tool_list(config.get("tools") or ())
         except InvalidTool as error:
@@ -155,7 +157,13 @@ class Providers(Source):
             await http.close()
         parts = urlsplit(address)  # the rest of an address may be secret
         name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        tools: list[Tool] = read_document(parse_fetched(body, name, f"{place}: openapi"))
+
+        # A large document takes seconds: a thread keeps the event loop free.
+        def read() -> list[Tool]:
+            listed: list[Tool] = read_document(parse_fetched(body, name, f"{place}: openapi"))
+            return listed
+
+        tools: list[Tool] = await threads.run(read)
         return tools
 
     def _take_document(
@@ -164,22 +172,28 @@ class Providers(Source):
         url: str | None,
         headers: dict[str, str],
         annotations: dict[str, Json],
-        read_only: tuple[str, ...],
+        settings: dict[str, Any],
         address: str | None,
         document: Any,
     ) -> list[Tool]:
         """Read a document; `address` is where it was fetched from, None for one of the project."""
         place, policy = f"provider {name!r}", None
-        api = read_openapi(document, name=name, url=url, annotations=annotations, headers=headers, read_only=read_only)
-        if url is None and address is not None and _origin(api.base) != _origin(address):
+        api = read_openapi(
+            document, name=name, url=url, address=address, annotations=annotations, headers=headers, **settings
+        )
+        credentials = settings.get("credentials")
+        if url is None and address is not None and origin_of(api.base) != origin_of(address):
             # A remote document chose this server: it must not get our headers or be in our network.
-            if headers:
-                server, fetched_from = (f"{o[0]}://{o[1]}" for o in (_origin(api.base), _origin(address)))
+            if headers or credentials:
+                server, fetched_from = (f"{o[0]}://{o[1]}" for o in (origin_of(api.base), origin_of(address)))
                 problem = f"the document names the server {server}, but headers are only sent to {fetched_from}"
                 raise ConfigError(f"{place}: openapi: {problem}; set url to the server that should get them")
             policy = policy_for(self._shelf.network, api.base)
-        self._providers[name] = OpenApiProvider(api, headers, place=place, policy=policy)
-        self._shelf.failures.update({f"{name}:{operation}": reason for operation, reason in api.skipped.items()})
+        self._providers[name] = OpenApiProvider(api, headers, place=place, policy=policy, credentials=credentials)
+        skipped = {f"{name}:{operation}": reason for operation, reason in api.skipped.items()}
+        self._shelf.left_out.update(skipped)
+        excluded = {f"{name}:{operation}" for operation in api.excluded}
+        self._shelf.failures.update({id: reason for id, reason in skipped.items() if id not in excluded})
         return list(api.tools)
 
     async def call_tool(
@@ -238,17 +252,18 @@ class Providers(Source):
         return provider
 
 
-def _origin(url: str) -> tuple[str, str, int]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _read_only_names(names: Any, place: str) -> tuple[str, ...]:
-    if names is None:
-        return ()
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{place}: read_only must be a list of operation names, not {names!r:.200}")
-    return tuple(names)
+def _document_settings(config: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return what a configuration says about the operations of its document."""
+    settings = {key: config[key] for key in _DOCUMENT_KEYS if config.get(key) is not None}
+    for key in ("read_only", "include", "exclude"):
+        names = settings.get(key, ())
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"{place}: {key} must be a list of operation names, not {names!r:.200}")
+    rename = settings.get("rename", {})
+    if not isinstance(rename, dict) or not all(isinstance(text, str) for pair in rename.items() for text in pair):
+        raise ConfigError(f"{place}: rename must map operation names to names, not {rename!r:.200}")
+    settings["credentials"] = check_credentials(settings.get("credentials"), place)
+    return {key: value for key, value in settings.items() if value}
 
 
 def _configured_tool(name: str, definition: dict[str, Any], annotations: dict[str, Json], place: str) -> Tool:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -54,6 +55,14 @@ class ServerConfig:
     mode: str = "auto"
     trust: str | None = None
     questions: str | None = None
+    # The only tools that may be used (None: all), and those that may not, by name or pattern.
+    tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
+
+    def offers(self, tool: str) -> bool:
+        """Return True if the settings let a tool be used."""
+        is_allowed = self.tools is None or any(tool == name or fnmatchcase(tool, name) for name in self.tools)
+        return is_allowed and not any(tool == name or fnmatchcase(tool, name) for name in self.exclude_tools)
 
     def __str__(self) -> str:
         return f"MCP server {self.name!r}"
@@ -182,6 +191,12 @@ def _seconds(what: str, value: Any) -> float:
     return float(value)
 
 
+def _tool_names(what: str, value: Any) -> tuple[str, ...]:
+    is_list = isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
+    _require(what, value, "a list of names and patterns of tools", is_list)
+    return tuple(value)
+
+
 def _mode(what: str, value: Any) -> str:
     if value not in MODES:
         near = did_you_mean(str(value), MODES)
@@ -210,5 +225,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "roots": _roots,
     "sampling": _sampling,
     "questions": _questions,
+    "tools": _tool_names,
+    "exclude_tools": _tool_names,
 }
 """What checks the value of each key; it takes the words that name the key in errors."""

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ...errors import ToolNotApproved, UnsupportedSchema, ValidationFailed
+from ...errors import ToolNotApproved, ToolNotFound, UnsupportedSchema, ValidationFailed
 from ...schema import compile_schema
 from ...values import Json
 from ..definition import Definition
@@ -74,6 +74,7 @@ def _definition(tool: Tool) -> Definition:
 Judge: TypeAlias = Callable[[str, list[Definition]], Mapping[str, str] | None]
 """Returns why tools of a server may not be used, by tool name; None if the project has no pins."""
 
+SWITCHED_OFF: Final = "the settings of its server switch it off (tools, exclude_tools)"
 GONE: Final = "its server no longer offers it"
 
 
@@ -108,7 +109,8 @@ class Listing:
         self._announced += 1
 
     def take(self, definitions: tuple[Definition, ...]) -> None:
-        """Set the current tools, judge them, and only then publish them."""
+        """Set the current tools that may be used, judge them, and only then publish them."""
+        definitions = tuple(definition for definition in definitions if self._config.offers(definition.name))
         self._refused = self._judge(self._config.name, list(definitions))
         self._known = {definition.name: definition for definition in definitions}
         for definition in definitions:
@@ -127,6 +129,8 @@ class Listing:
 
     async def admit(self, session: ClientSession, tool: str, args: Mapping[str, Json]) -> None:
         """Return when a call may go out."""
+        if not self._config.offers(tool):
+            raise ToolNotFound(f"{self._config.name}:{tool}", "resolve", SWITCHED_OFF)
         if self._refused is not None and self._config.url:
             self.doubt()
         await self._refresh(session)

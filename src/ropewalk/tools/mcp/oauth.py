@@ -13,8 +13,10 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
 
 import httpx2
+import orjson
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError, OAuthTokenError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match, union_scopes
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 FAILURES: Final = (OAuthFlowError, LoginRequired, ConfigError, ValidationError)
 """What an authorization may raise; none of it says anything about other requests."""
 
+_TOKENS: Final = ("access_token", "refresh_token", "id_token")
 _NO_REDIRECT: Final = "http://127.0.0.1/callback"
 _EXPIRED: Final = 1.0  # seconds since 1970: the SDK refreshes a token with such an end
 
@@ -187,6 +190,9 @@ class ServerAuth(httpx2.Auth):
         context: OAuthContext | None = getattr(self.provider, "context", None)
         if context is not None and (context.auth_server_url is not None or request.method != "GET"):
             self._require_issuer(context)
+        wants_tokens = b"grant_type=" in request.content
+        if wants_tokens:
+            request.headers["accept"] = "application/json"  # otherwise some servers answer as a form
         if self.key is not None:
             self.key.prove(request)
         response = await client.send(request)
@@ -204,7 +210,7 @@ class ServerAuth(httpx2.Auth):
         if is_busy and b"grant_type=refresh_token" in request.content:
             # The SDK would forget the login.
             raise OAuthTokenError(f"the authorization server cannot refresh the login now: HTTP {response.status_code}")
-        return response
+        return token_answer(response) if wants_tokens and response.is_success else response
 
     def _require_issuer(self, context: OAuthContext) -> None:
         """Check the authorization server before the flow registers a client there, or shows a secret to it."""
@@ -362,6 +368,30 @@ class LoginAuth(ServerAuth):
             resource=context.protected_resource_metadata,
             key=None if self.key is None else self.key.pem,
         )
+
+
+def token_answer(response: httpx2.Response) -> httpx2.Response:
+    """Return an answer with tokens as JSON, and keep its tokens out of everything that is shown."""
+    try:
+        answer = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        answer = dict(parse_qsl(response.text))
+    if not isinstance(answer, dict):
+        answer = {}
+    remember_secrets(frozenset(str(answer[name]) for name in _TOKENS if answer.get(name)))
+    if "error" in answer and "access_token" not in answer:
+        reason = answer.get("error_description") or answer["error"]
+        raise OAuthTokenError(f"the authorization server refuses the login: {str(reason)[:500]}")
+    try:
+        tokens = OAuthToken.model_validate({"token_type": "Bearer", **answer})
+    except ValidationError as error:
+        # The text of the error would show the tokens.
+        wrong = ", ".join(".".join(map(str, part["loc"])) for part in error.errors(include_input=False))
+        kind = response.headers.get("content-type", "no content type")
+        message = f"the answer of the authorization server ({kind}) has no valid {wrong}"
+    else:
+        return httpx2.Response(200, content=tokens.model_dump_json(exclude_none=True), request=response.request)
+    raise OAuthTokenError(message)
 
 
 def refusal_for_scope(challenge: str) -> httpx2.Response:

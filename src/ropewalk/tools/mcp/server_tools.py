@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...config.settings import TRUST_HINTS
 from ...errors import ConfigError, InvalidTool
-from ...values import Json
+from ...values import Json, distinct_names
 from ..definition import Definition
 from ..source import Shelf, Source, prefix_of
 from ..tool import Tool, ToolBackend
 from .config import ServerConfig, server_config
 from .list_cache import MAX_AGE, ListCache
 from .login_errors import Reason
-from .tool_definitions import get_member, mcp_tool, tool_names
+from .tool_definitions import get_member, mcp_tool
 
 if TYPE_CHECKING:
     from .local_client import OnElicit, OnSample
@@ -168,7 +168,7 @@ class ServerTools(Source):
         shelf.failures.update({f"{name}:{tool}": reason for tool, reason in left_out.items()})
         tools: dict[str, tuple[Tool, ToolBackend | None]] = {}
         ids = set[str]()
-        names = tool_names(get_member(definition, "name") for definition in definitions)
+        names = distinct_names([get_member(definition, "name") for definition in definitions])
         for definition in definitions:
             tool_name = get_member(definition, "name")
             label = f"{name}:{tool_name}"

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 from ...errors import InvalidTool
 from ...values import Json, fresh
 from ..annotations import counted_annotations
 from ..tool import Tool, ToolBackend
-
-_UNSAFE_CHARACTERS: Final = r"[^A-Za-z0-9_.-]"
-_MAX_NAME: Final = 128
-
-
-def tool_names(names: Iterable[Any]) -> dict[str, str]:
-    """Return the name in a tool id for each name of a server's list; no two are equal, whatever their order."""
-
-    # MCP allows names that a tool id cannot have, such as `時間`. A name that an id can have is kept. Another one is
-    # cleaned, and gets a digest if letters are lost or the cleaned name belongs to another tool.
-    texts = sorted({name for name in names if isinstance(name, str) and name})
-    cleaned = {name: re.sub(_UNSAFE_CHARACTERS, "_", name) for name in texts}
-    uses = Counter(short[:_MAX_NAME] for short in cleaned.values())
-    result = {}
-    for name, short in cleaned.items():
-        loses_letters = len(short) > _MAX_NAME or any(c.isalnum() and not c.isascii() for c in name)
-        if (short != name and (loses_letters or uses[short[:_MAX_NAME]] > 1)) or len(name) > _MAX_NAME:
-            digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-            short = f"{short[: _MAX_NAME - 9].strip('_') or 'tool'}_{digest}"
-        result[name] = short
-    return result
 
 
 def mcp_tool(server: str, name: str, definition: Any, timeout: Json, *, trusted: bool) -> tuple[Tool, ToolBackend]:
