@@ -260,7 +260,7 @@ def test_what_another_notation_cannot_hold_is_told(project):
     done = project("convert", "shout.yaml", "--to", "flwo")
     assert done.code == 2
     assert "flow" in done.err
-    assert "'agent': available: chain, composite, composition, experience, flow, plan, runchain\n" in (
+    assert "'agent': available: chain, composite, composition, experience, plan\n" in (
         project("convert", "shout.yaml", "--to", "agent").err
     )
 

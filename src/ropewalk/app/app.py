@@ -388,7 +388,7 @@ class App:
 
         Args:
             source: A definition, as for `load`.
-            kind: The notation: "chain", "composite", "composition", "experience", "flow", "plan", "runchain".
+            kind: The notation: "chain", "composite", "composition", "experience" or "plan".
             allow_loss: Convert what the notation supports, and list the rest.
 
         Returns:

@@ -77,6 +77,8 @@ class Notation:
     hooks_file: str | None = None
     # The names of files whose documents are of this notation without saying it.
     file_names: tuple[str, ...] = ()
+    # False for documents that are still read, but that nobody should write by hand any more.
+    is_listed: bool = True
 
     @property
     def hooks(self) -> Hooks:
@@ -115,11 +117,13 @@ NOTATIONS: Final[dict[str, Notation]] = {
         Notation("composite", "composite", value="result"),
         Notation("composition", "composition.render", value="data"),
         Notation("experience", "experience.render", "finalState", "experience.project", _EXPERIENCE_FILES),
-        Notation("flow", "flow", value="result"),
+        Notation("flow", "flow", value="result", is_listed=False),
         Notation("plan", "plan.render", value="result", hooks_file="plan.project"),
-        Notation("runchain", "runchain", value="result"),
+        Notation("runchain", "runchain", value="result", is_listed=False),
     )
 }
+LISTED: Final = tuple(kind for kind, notation in NOTATIONS.items() if notation.is_listed)
+"""The kinds that messages offer."""
 VALUE_NAMES: Final = frozenset(notation.value for notation in NOTATIONS.values()) - {"result"}
 """The field names of values other than `result`."""
 
@@ -155,13 +159,13 @@ def notation_of(document: Json) -> Notation:
             message = "a recorded test is not a flow; run it as a test"
             raise InvalidFlow([Problem(path="kind", message=message)])
         if notation is None:
-            message = f"unknown kind {kind!r}; expected one of: {', '.join(NOTATIONS)}"
+            message = f"unknown kind {kind!r}; expected one of: {', '.join(LISTED)}"
             raise InvalidFlow([Problem(path="kind", message=message, suggestion=did_you_mean(str(kind), NOTATIONS))])
         return notation
     for candidate in reversed(NOTATIONS.values()):
         if candidate.fits(document):
             return candidate
-    message = f"cannot recognise this definition; add kind: {' | '.join(NOTATIONS)}"
+    message = f"cannot recognise this definition; add kind: {' | '.join(LISTED)}"
     if "steps" in document:
         message = "steps belong to a composite tool; add kind: composite"
     raise InvalidFlow([Problem(path="", message=message)])
@@ -175,7 +179,7 @@ def write(
     writers = [name for name, candidate in NOTATIONS.items() if candidate.write is not None]
     if notation is None or notation.write is None:
         suggestion = did_you_mean(kind, writers)
-        why = None if suggestion else f"available: {', '.join(writers)}"
+        why = None if suggestion else f"available: {', '.join(name for name in writers if name in LISTED)}"
         raise NotFound("notation that flows are written in", kind, suggestion=suggestion, why=why)
     if flow.body.nodes and isinstance(flow.body.nodes[0].op, Program):
         flow = _without_program(flow, flow.body.nodes[0].op, kind, losses, schemas)

@@ -143,9 +143,7 @@ def convert(
     *,
     to: Annotated[
         str,
-        Parameter(
-            name="--to", help="Target notation: chain, composite, composition, experience, flow, plan or runchain."
-        ),
+        Parameter(name="--to", help="Target notation: chain, composite, composition, experience or plan."),
     ],
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Output file.")] = None,
     allow_loss: Annotated[
@@ -272,9 +270,10 @@ def _create_files(directory: Path, templates: Mapping[str, str], names: Mapping[
 
 
 SchemaKind: TypeAlias = Literal["agent", "chain", "composite", "composition", "experience", "plan", "runchain"]
+_KINDS = "Definition kind: agent, chain, composite, composition, experience or plan."
 
 
-def schema(kind: Annotated[SchemaKind, Parameter(help="Definition kind.")], /, *, json: Json = False) -> Answer:
+def schema(kind: Annotated[SchemaKind, Parameter(show_choices=False, help=_KINDS)], /, *, json: Json = False) -> Answer:
     """Print the JSON Schema of a kind of definition, for editors and other validators."""
     from ...notations.json_schema import schema_of  # imports every notation
 

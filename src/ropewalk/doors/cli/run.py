@@ -65,7 +65,7 @@ def resume_all(
         failed = any(outcome["status"] not in ("completed", "partial", "waiting") for outcome in outcomes)
         return Answer(
             exit=FAILED if failed else 0,
-            data=[outcome.to_dict() for outcome in outcomes],
+            data=[_printed(outcome) for outcome in outcomes],
             text=columns(("ID", "STATUS", "ERROR"), rows) if rows else "no run to resume",
         )
 
@@ -269,6 +269,11 @@ def followed(
     return work
 
 
+def _printed(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as commands print it: with one id, `runId`."""
+    return {name: value for name, value in outcome.to_dict().items() if name != "executionId"}
+
+
 def _undo_names(app: App) -> UndoNames:
     from .undo import UndoNames  # programs that read the result get no progress
 
@@ -286,7 +291,7 @@ def _result_answer(
     quiet: bool,
 ) -> Answer:
     """Return the answer for the result of a run, with what the result does not hold."""
-    data = payload = outcome.to_dict()
+    data = payload = _printed(outcome)
     recorded = not isinstance(app.store, MemoryStore)
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     if quiet:

@@ -48,14 +48,15 @@ class Begun(BaseModel):
 
 
 class Result(Open):
-    """The result of a run in the fields of its notation.
+    """The result of a run: its value as `result`, and the fields of its notation.
 
-    A chain has `results` and `variables`, a composition `data`, an experience `finalState`. A run that has not ended
-    has only its status.
+    A chain also has `results` and `variables`, a composition `data`, an experience `finalState`. A run that has not
+    ended has only its status.
     """
 
     runId: str
     status: Status
+    result: Any = Field(None, description="The value of the run; absent while it is unfinished.")
     # Absent rather than a default: a client must not take an unfinished run for a success.
     new: bool | None = Field(None, description="False if a run with this id existed before; only for started runs.")
     success: bool | None = Field(None, description="True if the run succeeded; absent while it is unfinished.")

@@ -32,7 +32,7 @@ from ...errors import InvalidValue, RunBusy, RunExists
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow
 from ...journal.protocol import NewRun as Begun
-from ...notations.registry import VALUE_NAMES
+from ...notations.records import outcome
 from ...values import Json, check_json
 from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
@@ -111,7 +111,11 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         definition=loaded, definition_id=id, run_id=run_id, input=body.input, variables=variables, undo=body.undo,
         budget=budget,
     )  # fmt: skip
-    return await start_run(live, run_id, body.wait, lambda take: app.jobs.run(new.watched(take)), new=True)
+
+    async def run(take: Any) -> Mapping[str, Json]:
+        return outcome(await app.jobs.run(new.watched(take)), loaded.kind)
+
+    return await start_run(live, run_id, body.wait, run, new=True)
 
 
 async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> dict[str, Json]:
@@ -122,7 +126,7 @@ async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> d
                 async for _ in live.follow(row.id):
                     pass
         row = require_run(app.store, row.id)
-    result = ended(row.result) if row.status in ENDS and isinstance(row.result, dict) else {}
+    result = ended(outcome(row.result, row.kind)) if row.status in ENDS and isinstance(row.result, dict) else {}
     return {**result, "runId": row.id, "status": row.status, "new": False}
 
 
@@ -137,8 +141,8 @@ async def start_run(live: LiveRuns, run_id: str, wait: float, start: StartRun, *
 
 
 def ended(result: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a result in the words of its notation, without a second copy of the value as `result`."""
-    return {name: result[name] for name in result if name != "result" or VALUE_NAMES.isdisjoint(result)}
+    """Return an outcome for a client: the value as `result`, the fields of its notation, and one id, `runId`."""
+    return {name: result[name] for name in result if name != "executionId"}
 
 
 @router.get("", summary="List runs", response_model=models.RunList)
