@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from ..errors import ExpressionError, InvalidFlow, NodeFailed, Problem
 from ..expr import lift
@@ -60,6 +60,22 @@ STEP_FIELDS: Final[dict[str, Checker]] = {
 _LITERAL_WARNING: Final = ('Unresolved reference "', '" treated as literal')
 """The message of `lift` about a string that it leaves unchanged; the string is in the middle."""
 _NOT_IN_IDS: Final = re.compile(r"[/\[\]@\x00-\x1f\x7f-\x9f]")
+
+
+class ComposableStep(TypedDict):
+    """One step of a composite tool, for type checkers."""
+
+    tool: str
+    name: NotRequired[str]
+    inputMapping: NotRequired[dict[str, Any]]
+    condition: NotRequired[str]
+
+
+class ComposableToolSpec(TypedDict):
+    """The spec of a composite tool, for type checkers."""
+
+    mode: NotRequired[Literal["compose"]]
+    steps: list[ComposableStep]
 
 
 @dataclass(frozen=True, slots=True)

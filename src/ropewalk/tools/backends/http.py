@@ -258,7 +258,7 @@ class Http:
         # Under names that say that they are secret; variables in them are filled in with those of the headers.
         self._credential_settings = {f"{name} secret": value for name, value in (credentials or {}).items()}
         self._credentials: dict[str, str] = {}
-        self._tokens: dict[str, tuple[str, float]] = {}
+        self._tokens: dict[tuple[str, str, str], tuple[str, float]] = {}  # by URL, client and scopes
         self._configured_headers: dict[str, str] | None = None
         self._place = place
         self._base = base
@@ -463,14 +463,15 @@ class Http:
     async def _token(self, client: Any, placement: Placement) -> str:
         """Return the token of OAuth client credentials; one is used until shortly before it expires."""
         url = placement.token_url or ""
-        known = self._tokens.get(url)
+        client_text = placement.text(self._credentials)
+        known = self._tokens.get((url, client_text, placement.scope))
         if known is not None and time.monotonic() < known[1]:
             return known[0]
         fields = {"grant_type": "client_credentials", **({"scope": placement.scope} if placement.scope else {})}
         response = await client.post(
             url,
             data=fields,
-            headers={"Accept": "application/json", "Authorization": placement.text(self._credentials)},
+            headers={"Accept": "application/json", "Authorization": client_text},
         )
         try:
             answer = orjson.loads(response.content)
@@ -482,7 +483,7 @@ class Http:
             raise HttpFailure(f"HTTP {response.status_code}: the token URL gave no access_token", response.status_code)
         seconds = answer.get("expires_in")
         lifetime = float(seconds) if isinstance(seconds, (int, float)) else 300.0
-        self._tokens[url] = token, time.monotonic() + max(lifetime - 30, 0)
+        self._tokens[url, client_text, placement.scope] = token, time.monotonic() + max(lifetime - 30, 0)
         fresh = secrets_of({"token": token}, {"token": {}})
         self._secrets = Secrets(self._secrets.read, self._secrets.named | fresh.named)
         return token
