@@ -22,7 +22,7 @@ from ...app.start import Start
 from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of, tool_name, value_of_run
-from ...errors import FlowFailed, InvalidFlow, NotFound
+from ...errors import FlowFailed, InvalidFlow, NotFound, message_of
 from ...events import Event
 from ...expr import TRANSFORMS
 from ...ir import Flow, bodies
@@ -282,7 +282,7 @@ class Flows:
                 self._unlisted[_name_of_plan(error, name)] = unlisted
             self.broken[name] = why = "\n".join(
                 render_problem(word_problem(problem, Door.MCP)) for problem in problems_of(error)
-            ) or str(error)
+            ) or message_of(error)
             if why != before:  # it is looked at again whenever tools or transforms change
                 log.log(self._broken_level, "%s is not offered:%s%s", name, "\n" if "\n" in why else " ", why)
             return None
