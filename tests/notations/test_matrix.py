@@ -188,6 +188,7 @@ ROWS: dict[str, Row] = {
     "when, true": Row(one(when="$input.n > 3"), "Q", ["q"], FIVE),
     "when, false": Row(one(when="$input.n > 3"), None, [], ONE),
     "timeout": Row(one("never", timeout=20), None, ["q"], status="failed"),
+    "timeout_ms": Row(one("never", timeout_ms=20), None, ["q"], status="failed"),
     "on_error: stop": Row(then("flaky", on_error="stop"), None, ["q"], failures=1, status="failed"),
     "on_error: skip": Row(then("flaky", on_error="skip"), "B", ["q", "b"], failures=1),
     "on_error: continue": Row(then("flaky", on_error="continue"), "B", ["q", "b"], failures=1),

@@ -215,7 +215,7 @@ class ModelNodes:
         args: dict[str, Expr] = {
             "prompt": self._prompt(node, predecessors),
             "format": Lit("json" if as_json else "text"),
-            "timeout_ms": Lit(node.get("timeout", CLI_TIMEOUT_MS)),
+            "timeout_ms": Lit(node.get("timeout_ms", CLI_TIMEOUT_MS)),
         }
         for key in ("model", "workdir", "extra_args"):
             if node.get(key):

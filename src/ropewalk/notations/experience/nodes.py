@@ -158,7 +158,7 @@ NODE: Final[dict[str, Checker]] = {
     "max_rounds": f.positive,
     "provider": f.one_of(PROVIDERS),
     "output_format": f.one_of(("text", "json")),
-    "timeout_ms": f.number,
+    "timeout_ms": f.positive,
     "workdir": f.name,
     "extra_args": f.names,
     "state_scope": f.one_of(SCOPES),
@@ -266,6 +266,14 @@ def node_of(value: Json, path: str, report: Report, expected: str = "an object")
         others=spellings("experience"),
     )
     check_fallback(fields, "experience", path, report)
+    # Both are in milliseconds; only the program of a `cli-agent` gets its timeout as an argument.
+    own, other = ("timeout_ms", "timeout") if fields.get("kind") == "cli-agent" else ("timeout", "timeout_ms")
+    if other in fields:
+        value = fields.pop(other)
+        if own in fields:
+            add_problem(report, join(path, other), f"is another name of {own}; give one of them")
+        elif value:
+            fields[own] = value
     if "source" in fields:
         fields["source"] = source_of(fields["source"], join(path, "source"), report)
     _read_schema(fields, path, report)
