@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from .tools import ChainResult as ChainResult
     from .tools import ChainStep as ChainStep
     from .tools.signature import IdempotencyKey as IdempotencyKey
+    from .tools.tool import ProgressEvent as ProgressEvent
     from .tools.tool import RunResult as RunResult
     from .tools.tool import StreamEvent as StreamEvent
+    from .tools.tool import StreamEventKind as StreamEventKind
     from .tools.tool import Tool as Tool
     from .tools.tool import ToolBackend as ToolBackend
     from .tools.tool import ToolExecutionResult as ToolExecutionResult
@@ -57,10 +59,12 @@ _HOME = {
     "NotFound": "errors",
     "Outcome": "app.app",
     "Problem": "errors",
+    "ProgressEvent": "tools.tool",
     "RopewalkError": "errors",
     "RunResult": "tools.tool",
     "Runner": "api.run_chain",
     "StreamEvent": "tools.tool",
+    "StreamEventKind": "tools.tool",
     "Tool": "tools.tool",
     "ToolBackend": "tools.tool",
     "ToolError": "errors",

@@ -534,12 +534,17 @@ def is_interruption(error: BaseException) -> bool:
     return True
 
 
+def message_of(error: BaseException | str) -> str:
+    """Return the text of an error for people and models: that of a ToolError as `tool ID: what is wrong`."""
+    return error.message if isinstance(error, ToolError) else str(error)
+
+
 def exception_text(error: BaseException | str) -> str:
     """Return the text of any exception, with its members if it is a group; "" if it has no text."""
 
     # U+FFFD replaces NUL and lone surrogates, which not every store can keep.
     try:
-        text = str(error).strip()
+        text = message_of(error).strip()
     except Exception:  # noqa: BLE001 - its `__str__` is wrong; callers fall back to its type
         return ""
     if isinstance(error, BaseExceptionGroup):
@@ -597,15 +602,34 @@ class ToolError(RopewalkError):
     """What `classes` was in the process of the call, for a failure read back from a journal."""
 
     def __init__(
-        self, tool_id: str, op: str, cause: BaseException | str, *, backend: Any = None, problems: Any = ()
+        self, tool_id: str, op: str = "", cause: BaseException | str = "", *, backend: Any = None, problems: Any = ()
     ) -> None:
+        # A resolver, an executor or a handler may raise one with its message alone: the Runner adds the rest.
+        self.is_bare = not op and not cause
+        if self.is_bare:
+            tool_id, cause = "", tool_id
         self.tool_id, self.op, self.backend = tool_id, op, backend
         self.problems: tuple[Problem, ...] = tuple(problems)
         self.steps: list[Any] = []  # filled by Runner.run_chain: every StepResult so far
         self.reason = exception_text(cause) or type(cause).__name__
-        super().__init__(f"tool {tool_id}: {self.reason}")
+        super().__init__(self.reason if self.is_bare else f"tool {tool_id}: {self.reason}")
         if isinstance(cause, BaseException):
             self.__cause__ = cause
+
+    def __str__(self) -> str:
+        text = self._text()
+        return text if self.remedy is None else f"{text}; {self.remedy}"
+
+    def _text(self) -> str:
+        if self.is_bare:
+            return Exception.__str__(self)
+        kind = getattr(self.backend, "kind", None)
+        return f"run: {self.op} {self.tool_id}{f' [{kind}]' if kind else ''}: {self.reason}"
+
+    @property
+    def message(self) -> str:
+        """The text for people and models, `tool ID: what is wrong`; `str()` also names the stage and the backend."""
+        return super().__str__()
 
     @property
     def cause(self) -> BaseException | str:
@@ -641,7 +665,7 @@ class BudgetExceeded(ToolError):
         self.account, self.amount, self.limit, self.used = account, amount, limit, used
         super().__init__(tool_id, "execute", reason)
         if not tool_id:  # the time of the run is over, whichever call was in progress
-            self.args = (reason,)
+            self.args, self.is_bare = (reason,), True
 
     @property
     def budgets(self) -> tuple[dict[str, Any], ...]:
@@ -674,6 +698,11 @@ class ToolNotApproved(ToolNotFound):
         self.with_remedy(Action.APPROVE_TOOL, tool=tool_id)
 
     def __str__(self) -> str:
+        return self._text()
+
+    @property
+    def message(self) -> str:
+        """The text for people and models, without the remedy."""
         return Exception.__str__(self)
 
 
@@ -716,6 +745,18 @@ class StreamNotSupported(ToolError):
     """The tool's backend cannot stream."""
 
     retryable = False
+
+
+def wrap_error(tool_id: str, op: str, error: BaseException | None, *, backend: Any = None) -> ToolError | None:
+    """Wrap an error of your own executor or backend in the ToolError of a call."""
+    if error is None:
+        return None
+    if isinstance(error, ToolError) and error.tool_id == tool_id:
+        return error
+    kinds = {"execute": ExecutionFailed, "validate_input": ValidationFailed, "validate_output": OutputValidationFailed}
+    wrapped = kinds.get(op, ToolError)(tool_id, op, error, backend=backend)
+    wrapped.retryable = getattr(error, "retryable", wrapped.retryable)
+    return wrapped
 
 
 class ModelError(RopewalkError):

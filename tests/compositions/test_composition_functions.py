@@ -81,7 +81,7 @@ def test_compositions_are_stored_and_survive_a_restart(default_app: App, file: s
 def test_enumerations_are_exported_and_their_values_are_accepted(default_app: App) -> None:
     """COMP-FN-6"""
     words = {"TOOL", "MAP", "FILTER", "REDUCE", "TRANSFORM", "VALIDATE", "BRANCH", "MERGE", "CONDITIONAL",
-             "PARALLEL", "DELAY"}  # fmt: skip
+             "PARALLEL", "DELAY", "WAIT"}  # fmt: skip
     assert set(toolchain.ComposerNodeType.__members__) == words
     assert {one.upper() for one in TransformType} == set(TRANSFORM_TYPES) == set(toolchain.TransformType.__members__)
     sort = {"type": TransformType.SORT, "config": {}}

@@ -54,7 +54,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("chain", {"nodes": [{"id": "a", "type": "tool", "tool": "t", "maxRetries": 1.5}]}),
     ("composition", {"nodes": [{"id": "a", "type": "branch"}]}),
     ("composition", {"nodes": [{"id": "a", "type": "branch", "branches": [{"condition": "true"}]}]}),
-    ("composition", {"nodes": [{"id": "a", "type": "tool", "tool": "t", "onError": "skip"}]}),
+    ("composition", {"nodes": [{"id": "a", "type": "tool", "tool": "t", "onError": "sometimes"}]}),
     ("composite", {"name": "x", "steps": []}),
     ("runchain", {"kind": "runchain"}),
     ("runchain", {"kind": "runchain", "steps": [{"args": {}}]}),

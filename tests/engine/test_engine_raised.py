@@ -174,7 +174,7 @@ async def test_a_call_of_its_own_fails_as_one_of_a_run(made: Handler, ends: Call
 async def test_a_stream_ends_in_an_error_whatever_is_raised(ends: Callable[[], None], said: str) -> None:
     events = [event async for event in Runner(index(streams(ends))).run_stream("t")]
     assert [event.kind for event in events] == ["chunk", "error"]
-    assert str(events[-1].error) == f"tool t: {said}"
+    assert events[-1].error.message == f"tool t: {said}"
 
 
 async def test_ctrl_c_is_never_a_tools_failure() -> None:
@@ -190,7 +190,7 @@ async def test_ctrl_c_is_never_a_tools_failure() -> None:
 async def _said(call: Awaitable[Any]) -> str:
     with pytest.raises(ToolError) as caught:
         await call
-    return str(caught.value)
+    return caught.value.message
 
 
 async def test_the_tools_own_error_is_among_the_causes_where_the_fallback_fails_too() -> None:

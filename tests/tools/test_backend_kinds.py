@@ -246,7 +246,7 @@ def test_a_failure_names_the_kind() -> None:
     kind_of(Broken(Tool("fly", "Fly.", {"type": "object"})))
     toolbox = Toolbox()
     toolbox.add_source("pigeon", "loft")
-    with pytest.raises(ExecutionFailed, match=r"tool loft:fly: the pigeon is lost"):
+    with pytest.raises(ExecutionFailed, match=r"loft:fly \[[a-z]+\]: the pigeon is lost"):
         asyncio.run(Runner(toolbox).run("loft:fly", {}))
 
 

@@ -238,7 +238,7 @@ def test_executor_that_fails_or_gives_no_json_is_reported() -> None:
     async def case() -> None:
         caller = ExecutorCaller(executor)
         for failing in (caller.bind("x").call({}), directly(caller.bind("x"), {})):
-            with pytest.raises(ExecutionFailed, match="tool x: down"):
+            with pytest.raises(ExecutionFailed, match="x: down"):
                 await failing
         with pytest.raises(OutputValidationFailed, match="set is not JSON"):
             await caller.bind("set").call({})

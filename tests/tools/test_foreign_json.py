@@ -56,7 +56,7 @@ def test_an_mcp_text_with_an_integer_past_64_bits_is_refused_as_structured_conte
         {"structuredContent": {"n": PAST}},
     ):
         error = failing(resolving([MCP], mcp=Recorder(answer)))
-        assert str(error) == "tool ns:t: result.n: integer past 64 bits; send it as a string"
+        assert error.message == "tool ns:t: result.n: integer past 64 bits; send it as a string"
 
 
 def test_an_mcp_text_that_is_but_a_long_number_stays_text() -> None:

@@ -37,7 +37,7 @@ def test_toolbox_takes_tools_decorated_and_plain_functions() -> None:
 
     box = Toolbox([first, second, made("third")])
     assert box.ids() == ["n:first", "second", "third"]
-    assert box.namespaces() == ["n"]
+    assert box.namespaces() == ["", "n"]
     assert [t.id for t in box.list("n")] == ["n:first"]
     assert box.get("absent") is None
     assert box.backends("n:first") == [ToolBackend.local("n:first")]

@@ -18,9 +18,9 @@ from ropewalk.errors import (
     OutputValidationFailed,
     ToolError,
     ValidationFailed,
+    wrap_error,
 )
 from ropewalk.tools import StepResult
-from ropewalk.tools.call_errors import wrap_error
 from ropewalk.tools.tool import RecordedError, backend_to_dict
 
 names = st.text("abc", min_size=1, max_size=4)
@@ -61,7 +61,7 @@ def test_steps_come_back(name: str, backend: Any, result: Any, error: Any) -> No
     assert (back.tool_id, back.backend, back.result) == (name, backend, result)
     assert back.to_dict().keys() == step.to_dict().keys()
     if error is not None:
-        assert (str(back.error), back.error.kind) == (str(error), "ExecutionFailed")  # type: ignore[union-attr]
+        assert (str(back.error), back.error.kind) == (error.message, "ExecutionFailed")  # type: ignore[union-attr]
 
 
 @given(st.sampled_from(["progress", "chunk", "done", "error"]), st.just("") | names, st.none() | objects)
@@ -129,7 +129,7 @@ def test_an_error_is_wrapped_with_its_tool() -> None:
     backend = ToolBackend.local("t")
     wrapped = wrap_error("ns:t", "execute", cause, backend=backend)
     assert isinstance(wrapped, ExecutionFailed)
-    assert str(wrapped) == "tool ns:t: no luck"
+    assert wrapped.message == "tool ns:t: no luck"
     assert (wrapped.__cause__, wrapped.backend) == (cause, backend)
     assert wrap_error("ns:t", "execute", None) is None
     assert wrap_error("ns:t", "execute", wrapped) is wrapped

@@ -69,7 +69,7 @@ def test_timeout_of_the_call_wins_over_the_tools_over_the_runners(
     error = failing(local(forever, annotations, timeout=runner_timeout), timeout=call_timeout)
     assert isinstance(error, ToolTimeout)
     assert error.seconds == seconds
-    assert str(error) == f"tool t: no answer within {seconds:g} s"
+    assert error.message == f"tool t: no answer within {seconds:g} s"
 
 
 def test_every_call_has_a_timeout_of_a_minute_unless_told_otherwise() -> None:

@@ -96,7 +96,7 @@ def test_error_status_is_told_with_an_excerpt_of_the_body(lab: Any, status: int,
     lab.on("/t", b"because of " + b"x" * 2000, status=status, kind="text/plain")
     with pytest.raises(ExecutionFailed) as caught:
         called(lab)
-    assert f"tool t: HTTP {status}" in str(caught.value)
+    assert f"tool t: HTTP {status}" in caught.value.message
     assert "because of xxx" in str(caught.value)
     assert len(str(caught.value)) < 700
     assert caught.value.retryable is retryable
@@ -340,7 +340,7 @@ def test_answer_that_is_no_stream_is_not_one(lab: Any) -> None:
 
 
 def test_refusal_comes_before_the_first_event(lab: Any) -> None:
-    with pytest.raises(ExecutionFailed, match=r"tool t: HTTP 404"):
+    with pytest.raises(ExecutionFailed, match=r"t \[provider\]: HTTP 404"):
         streamed(lab)
 
 

@@ -136,7 +136,7 @@ def test_any_other_failure_of_the_index_stops() -> None:
 
     asked: list[str] = []
     error = failing(Runner(SimpleNamespace(get=get), tool_resolver=asked.append))
-    assert str(error) == "tool ns:t: index down"
+    assert error.message == "tool ns:t: index down"
     assert error.__cause__ is broken
     assert asked == []
 
@@ -150,7 +150,7 @@ def test_resolver_that_raises_is_reported(which: str) -> None:
 
     given = {"tool_resolver": lambda _: T, "backends_resolver": lambda _: [LOCAL], which: raises}
     error = failing(Runner(**given))
-    assert str(error) == "tool ns:t: resolver down"
+    assert error.message == "tool ns:t: resolver down"
     assert error.matches(RuntimeError)
 
 
@@ -158,7 +158,7 @@ def test_resolver_that_raises_is_reported(which: str) -> None:
 def test_tool_that_nobody_knows_is_not_found(resolver: Any) -> None:
     error = failing(Runner(tool_resolver=resolver))
     assert isinstance(error, ToolNotFound)
-    assert str(error) == "tool ns:t: tool not found"
+    assert error.message == "tool ns:t: tool not found"
 
 
 def test_not_found_says_what_may_have_been_meant() -> None:
@@ -171,7 +171,7 @@ def test_not_found_says_what_may_have_been_meant() -> None:
 def test_tool_without_backends_has_no_backends(backends: Any) -> None:
     error = failing(resolving(backends))
     assert isinstance(error, NoBackends)
-    assert str(error) == "tool ns:t: no backends available"
+    assert error.message == "tool ns:t: no backends available"
     assert isinstance(failing(Runner(Toolbox([T]))), NoBackends)
 
 
@@ -229,7 +229,7 @@ def test_selector_of_ones_own_replaces_the_rule_and_its_failure_is_reported() ->
     for wrong in (lambda _: None, lambda _: 1 / 0):
         error = failing(resolving([LOCAL], backend_selector=wrong))
         assert error.op == "select_backend"
-        assert str(error).startswith("tool ns:t: ")
+        assert error.message.startswith("tool ns:t: ")
 
 
 # --- 5: validate input -----------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_wrong_arguments_are_refused_before_anything_is_called() -> None:
     executor = Recorder()
     error = failing(resolving([MCP], mcp=executor), args={"q": "one"})
     assert isinstance(error, ValidationFailed)
-    assert str(error) == 'tool ns:t: args.q: "one" is not of type "integer"'
+    assert error.message == 'tool ns:t: args.q: "one" is not of type "integer"'
     assert [p.path for p in error.problems] == ["args.q"]
     assert executor.asked == []
 
@@ -314,7 +314,7 @@ def test_mcp_gets_the_bare_name_and_a_provider_its_own_ids() -> None:
 def test_missing_executor_or_handler_is_named(backend: ToolBackend, given: Any, text: str) -> None:
     error = failing(resolving([backend], **given))
     assert isinstance(error, ExecutionFailed)
-    assert str(error) == text
+    assert error.message == text
     assert not error.retryable
 
 
@@ -342,7 +342,7 @@ def test_what_was_raised_is_the_cause(backend: ToolBackend) -> None:
     executor = Recorder(broken)
     error = failing(resolving([backend], local={"h": handler}, mcp=executor, provider=executor))
     assert type(error) is ExecutionFailed
-    assert str(error) == "tool ns:t: KeyError: 'gone'"
+    assert error.message == "tool ns:t: KeyError: 'gone'"
     assert error.__cause__ is broken
     assert error.matches(KeyError)
     assert error.backend == backend

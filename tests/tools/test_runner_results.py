@@ -82,7 +82,7 @@ def test_mcp_error_is_a_failure_with_its_text(content: Any, structured: Any, mes
     raw = SimpleNamespace(content=content, structured_content=structured, is_error=True)
     error = failing(resolving([MCP], mcp=Recorder(raw)))
     assert type(error) is ExecutionFailed
-    assert str(error) == f"tool ns:t: {message}"
+    assert error.message == f"tool ns:t: {message}"
 
 
 def test_handler_may_give_a_tool_execution_result_or_an_mcp_one() -> None:
@@ -106,7 +106,7 @@ def test_wrong_result_is_refused_with_its_place() -> None:
         resolving([MCP], Tool("t", "", {}, schema, namespace="ns"), mcp=Recorder({"structuredContent": {"n": "x"}}))
     )
     assert isinstance(error, OutputValidationFailed)
-    assert str(error) == 'tool ns:t: result.n: "x" is not of type "integer"'
+    assert error.message == 'tool ns:t: result.n: "x" is not of type "integer"'
     assert [p.path for p in error.problems] == ["result.n"]
 
 
@@ -126,7 +126,7 @@ def test_wrong_result_is_refused_with_its_place() -> None:
 def test_result_that_is_not_json_is_refused_naming_tool_and_type(value: Any, said: str) -> None:
     error = failing(resolving([LOCAL], local={"h": lambda: value}))
     assert isinstance(error, OutputValidationFailed)
-    assert str(error) == f"tool ns:t: {said}"
+    assert error.message == f"tool ns:t: {said}"
 
 
 def test_a_dataclass_in_a_result_becomes_an_object() -> None:

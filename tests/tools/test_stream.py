@@ -90,7 +90,7 @@ def test_what_an_error_event_says_is_the_same_in_a_stream_and_in_a_call(event: S
 def test_error_event_carries_a_tool_error_with_its_cause(given: Any) -> None:
     (event,) = streamed(local(giving(given)))
     assert isinstance(event.error, ExecutionFailed)
-    assert str(event.error) == "tool ns:t: broke"
+    assert event.error.message == "tool ns:t: broke"
     assert event.error.matches(RuntimeError)
 
 
@@ -126,7 +126,7 @@ def test_backend_without_streams_says_so(executor: Any) -> None:
     runner = Runner(tool_resolver=lambda _: T, backends_resolver=lambda _: [ToolBackend.mcp("s")], mcp=executor)
     with pytest.raises(StreamNotSupported) as caught:
         streamed(runner)
-    assert str(caught.value).startswith("tool ns:t: ")
+    assert caught.value.message.startswith("tool ns:t: ")
 
 
 def test_plain_handlers_do_not_stream() -> None:

@@ -33,7 +33,7 @@ def test_tools_of_a_server_are_called_through_the_runner() -> None:
             assert result.mcp_result.content[0].text == '{"a": 1}'
             sent = await runner.run("odd:meta", key="k-1")
             assert hashlib.sha256(b"k-1").hexdigest() in sent.structured.values()
-            with pytest.raises(ExecutionFailed, match=r"tool odd:fails: it went wrong"):
+            with pytest.raises(ExecutionFailed, match=r"odd:fails \[mcp\]: it went wrong"):
                 await runner.run("odd:fails")
             with pytest.raises(ToolTimeout):
                 await runner.run("odd:slow", timeout=0.1)
@@ -47,7 +47,7 @@ def test_seconds_that_a_server_is_given_hold_for_each_of_its_tools() -> None:
     async def case() -> None:
         async with Toolbox(mcp={"odd": {**forked("odd.py"), "timeout": 0.2}}) as box:
             assert Runner(box).bind("odd:slow").timeout == 0.2
-            with pytest.raises(ToolTimeout, match=r"tool odd:slow: .*no answer within 0.2 s"):
+            with pytest.raises(ToolTimeout, match=r"odd:slow \[mcp\]: .*no answer within 0.2 s"):
                 await Runner(box).run("odd:slow")
         async with Toolbox(mcp={"odd": forked("odd.py")}) as box:
             assert Runner(box, timeout=7).bind("odd:slow").timeout == 7

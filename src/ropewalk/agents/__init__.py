@@ -6,6 +6,8 @@ imported, and a key needed, at the first turn. To use another model, implement `
 
 from __future__ import annotations
 
+from ..notations.composite import ComposableStep, ComposableToolSpec
+from ..tools.tool import ProgressEvent, StreamEventKind, ToolExecutionResult
 from .client import ClaudeClient, Completion, Settings
 from .loop import complete_json_with_tools, complete_with_tools, resume_completion
 from .model import Answer, ModelClient, Request, ToolCall, ToolDefinition, ToolResult
@@ -16,14 +18,19 @@ __all__ = [
     "Answer",
     "ClaudeClient",
     "Completion",
+    "ComposableStep",
+    "ComposableToolSpec",
     "ModelClient",
     "Phase",
     "PhaseResult",
     "PhaseResults",
+    "ProgressEvent",
     "Request",
     "Settings",
+    "StreamEventKind",
     "ToolCall",
     "ToolDefinition",
+    "ToolExecutionResult",
     "ToolResult",
     "complete_json_with_tools",
     "complete_with_tools",

@@ -47,6 +47,12 @@ class ValidationResult:
     valid: bool
     errors: list[str] | None = None
 
+    def __getitem__(self, name: str) -> Any:
+        """Read it as the object that the documentation shows: `result["valid"]`."""
+        if name not in ("valid", "errors"):
+            raise KeyError(name)
+        return getattr(self, name)
+
 
 class ComposableTool(Tool):
     """A Tool whose steps are calls of other tools; `execute` runs it by itself."""

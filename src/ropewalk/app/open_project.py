@@ -92,7 +92,7 @@ def open_project(
     context.untrusted = () if config.untrusted is None else tuple(config.untrusted.servers)
     context.unchecked, context.definitions.imports_code = unchecked, code
     context.retention = named.retention
-    flows, jobs = FlowList(config.directory, config.flows or config.mcp_server.flows), app.jobs
+    flows, jobs = FlowList(config.directory, config.tool_flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app

@@ -370,6 +370,16 @@ class Config:
     # What is odd about the servers, providers and backends that can be used.
     warnings: tuple[str, ...] = ()
 
+    @property
+    def tool_flows(self) -> tuple[str, ...]:
+        """The files of the flows that are tools of each other; without any, the definitions next to the file count."""
+        return self.flows or self.mcp_server.flows
+
+    @property
+    def served_flows(self) -> tuple[str, ...]:
+        """The files of the flows that clients are offered."""
+        return self.mcp_server.flows or self.flows
+
 
 INPUT_PREFIX: Final = "ROPEWALK_INPUT_"
 SECRET_INPUT_PREFIX: Final = "ROPEWALK_SECRET_"

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from ..errors import ExpressionError, OutputValidationFailed, Problem, RopewalkError, ToolError, ToolNotApproved
+from ..errors import (
+    ExpressionError,
+    OutputValidationFailed,
+    Problem,
+    RopewalkError,
+    ToolError,
+    ToolNotApproved,
+    message_of,
+)
 from ..source.locations import Lines
 from ..tools.mcp.login_errors import Reason
 from .remedies import Door, word_remedy
@@ -34,16 +42,16 @@ def error_message(error: BaseException, door: Door) -> str:
 
     # For operators the text says how a refused tool differs from the approved one. Models do not see that text.
     if isinstance(error, ToolNotApproved) and door in (Door.CLI, Door.HTTP):
-        text = f"tool {error.tool_id}" if door is Door.HTTP else str(error)
+        text = f"tool {error.tool_id}" if door is Door.HTTP else message_of(error)
         return f"{text}: {describe_difference(error, door)}"
     if isinstance(error, ToolError) and door is Door.HTTP:
         end = "" if error.remedy is None else f"; {word_remedy(error.remedy, door)}"
         return f"tool {error.tool_id}: {error.reason}{end}"
     if isinstance(error, ToolNotApproved):
-        return str(error)
+        return message_of(error)
     remedy = error.remedy if isinstance(error, RopewalkError) else None
     if remedy is None:
-        return str(error)
+        return message_of(error)
     return f"{Exception.__str__(error)}; {word_remedy(remedy, door)}"
 
 

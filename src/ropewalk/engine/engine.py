@@ -29,6 +29,7 @@ from ..errors import (
     RunBusy,
     RunExists,
     StoreError,
+    message_of,
 )
 from ..events import Event
 from ..fast_dataclass import dataclass
@@ -540,7 +541,7 @@ def check_run_id(id: object, place: str = "run id") -> None:
 async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json], str]:
     """Record an ending; return the result in the words of its notation, and the status in the store."""
     result, error = job.render(ending), ending.error
-    payload = None if error is None else {"message": str(error), "kind": type(error).__name__}
+    payload = None if error is None else {"message": message_of(error), "kind": type(error).__name__}
     counts = {"results": len(ending.outputs), "errors": max(len(ending.failures), int(error is not None))}
     return result, await run.log.finish(ending.status, result, payload, **counts)
 

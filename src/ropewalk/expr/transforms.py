@@ -154,14 +154,18 @@ def _sort(config: _Config) -> Expr:
     order = config.values.get("order", "asc")
     if type(order) is not str or order.lower() not in ("asc", "desc"):
         return config.report("order", 'must be "asc" or "desc"', did_you_mean(str(order).lower(), ("asc", "desc")))
-    by = config.values.get("by")
+    # `key` is another name of `by`, as in GROUP_BY.
+    name = "key" if "key" in config.values else "by"
+    if name == "key" and "by" in config.values:
+        return config.report("key", "means the same as by; remove one of them")
+    by = config.values.get(name)
     body: Expr
     if by is None:
         body = Var("$item")
     elif type(by) is list:
-        body = Arr(tuple(config.bind_items(f"by[{i}]", key, names, paths=True) for i, key in enumerate(by)))
+        body = Arr(tuple(config.bind_items(f"{name}[{i}]", key, names, paths=True) for i, key in enumerate(by)))
     else:
-        body = config.body("by", names, paths=True)
+        body = config.body(name, names, paths=True)
     return Each("sort", config.source, names, body, (Lit(order.lower()),))
 
 
@@ -223,7 +227,7 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "FLAT_MAP": ("expression",),
     "REDUCE": ("expression", "initial"),
     "GROUP_BY": ("key",),
-    "SORT": ("by", "order"),
+    "SORT": ("by", "key", "order"),
     "PICK": ("fields",),
     "OMIT": ("fields",),
     "MERGE": ("with", "deep"),

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from ..agents import Phase
-from ..errors import ToolError
+from ..errors import ToolError, message_of
 from ..fast_dataclass import dataclass
 from ..values import Json
 from .draft import CONFIGURED, DISCOVERED
@@ -127,7 +127,7 @@ async def _judge(server: Server, arguments: Mapping[str, Any]) -> Json:
     try:
         verdict = await server.call("validate_workflow", {"workflow": arguments["workflow"]})
     except ToolError as error:
-        return {"refused": str(error)}
+        return {"refused": message_of(error)}
     return {"valid": verdict["valid"], "errors": verdict.get("errors") or [], "warnings": verdict.get("warnings") or []}
 
 

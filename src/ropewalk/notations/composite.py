@@ -13,36 +13,69 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from ..errors import ExpressionError, InvalidFlow, NodeFailed, Problem
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs, select, subexpressions
 from ..fast_dataclass import dataclass
-from ..ir import Flow, Graph, Meta, Node
+from ..ir import Channel, Flow, Graph, Meta, Node, Op
 from ..ops import Block, Branch, Call, Compute
 from ..problems import MOST_PROBLEMS, Warnings
 from ..values import Json
 from . import fields as f
-from .budget import check_budget
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
+from .node_fields import (
+    DOCUMENT_FIELDS,
+    VALUE_NULLS,
+    Failing,
+    attach,
+    check_fallback,
+    checkers,
+    compile_policy,
+    compile_wait,
+    in_order,
+    read_common,
+    read_failing,
+    spellings,
+    write_of,
+)
 from .registry import Compiled, all_problems, failures
-from .undo import check_undo, check_undo_policy, compile_undo, write_undo
+from .undo import check_undo, compile_undo, write_undo
 from .writing import POLICY, Fields, FlowWriter, milliseconds, sorted_nodes
 
 ROOTS: Final = frozenset(("input", "prev", "steps"))
+ITEM_ROOTS: Final = frozenset(("item", "index"))
+STATE_ROOTS: Final = frozenset(("var",))
 LABELS: Final = {"args": "inputMapping", "when": "condition", "tool": "tool"}
 STEP_FIELDS: Final[dict[str, Checker]] = {
-    "name": f.text,
     "tool": f.anything,  # which `spec_problems` looks at
     "inputMapping": f.anything,
-    "condition": f.condition,
-    "description": f.text,
+    "kind": f.one_of(("call", "wait")),
+    "event": f.name,
+    "approval": f.name,
     "undo": check_undo,
+    **checkers("composite"),
 }
 _LITERAL_WARNING: Final = ('Unresolved reference "', '" treated as literal')
 """The message of `lift` about a string that it leaves unchanged; the string is in the middle."""
 _NOT_IN_IDS: Final = re.compile(r"[/\[\]@\x00-\x1f\x7f-\x9f]")
+
+
+class ComposableStep(TypedDict):
+    """One step of a composite tool, for type checkers."""
+
+    tool: str
+    name: NotRequired[str]
+    inputMapping: NotRequired[dict[str, Any]]
+    condition: NotRequired[str]
+
+
+class ComposableToolSpec(TypedDict):
+    """The spec of a composite tool, for type checkers."""
+
+    mode: NotRequired[Literal["compose"]]
+    steps: list[ComposableStep]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +86,19 @@ class Steps:
     documents: list[dict[str, Json]]
 
 
+@dataclass(frozen=True, slots=True)
+class StepFields:
+    """A step as read: its place and its fields."""
+
+    path: str
+    fields: dict[str, Json]
+
+    @property
+    def id(self) -> str:
+        """Return its name, by default that of its tool."""
+        return str(self.fields.get("name") or self.fields.get("tool") or self.fields.get("kind", ""))
+
+
 class Unresolved(Exception):
     """Raised for a reference that refers to nothing."""
 
@@ -60,35 +106,70 @@ class Unresolved(Exception):
 class StepReader:
     """Read the steps of one composite into `steps`."""
 
-    def __init__(self, strict: bool, report: Report) -> None:
-        self.strict, self.report = strict, report
+    def __init__(self, fields: Mapping[str, Any], report: Report) -> None:
+        self.strict, self.report, self.fields = bool(fields.get("strict")), report, fields
         self.warnings: Report = Warnings()
         self.steps = Steps([], [])
+        self.failing = read_failing(fields, "on_error", "composite", Failing(), fields)
+        self._places: dict[int, int] = {}  # by position in the document, that among the steps read so far
         self._ids: set[str] = set()
         self._counts: dict[str, int] = {}
+        # `$var` is text in a composite without variables.
+        self.roots = ROOTS | STATE_ROOTS if fields.get("variables") else ROOTS
+        self.written: set[str] = set()
 
     def read(self, steps: Sequence[Json]) -> None:
-        """Read the steps in order; each may refer to those before it."""
-        for i, step in enumerate(steps):
-            self._step(step, f"steps[{i}]")
+        """Read the steps, each after those that it depends on; each may refer to those before it."""
+        read = [self._fields(step, f"steps[{i}]") for i, step in enumerate(steps)]
+        if any(step.fields.get("outputVar") for step in read):
+            self.roots = ROOTS | STATE_ROOTS
+        positions = {step.path: i for i, step in enumerate(read)}
+        for i, step in enumerate(in_order(read, self.report)):
+            self._places[positions[step.path]] = i
+            self._step(step)
 
-    def _step(self, step: Json, path: str) -> None:
-        fields = normalize_keys(step, STEP_FIELDS, path, self.report) if isinstance(step, Mapping) else {}
-        fields = {key: value for key, value in fields.items() if value is not None}
+    def _fields(self, step: Json, path: str) -> StepFields:
+        others = spellings("composite")
+        fields = (
+            normalize_keys(step, STEP_FIELDS, path, self.report, others=others) if isinstance(step, Mapping) else {}
+        )
+        fields = {key: value for key, value in fields.items() if value is not None or key in VALUE_NULLS}
         for key, value in fields.items():
             fields[key] = STEP_FIELDS[key](value, join(path, key), self.report)
+        check_fallback(fields, "composite", path, self.report)
+        if fields.get("kind") == "wait" and ("event" in fields) == ("approval" in fields):
+            add_problem(self.report, path, "a wait step needs either event or approval")
+        return StepFields(path, fields)
+
+    def _step(self, step: StepFields) -> None:
+        fields, path = step.fields, step.path
+        common = read_common(fields, "composite", path, self.failing)
         # The document keeps the step in its normal form, with a name and a mapping.
-        tool = str(fields.get("tool", ""))
-        document = {"name": str(fields.get("name") or tool), "tool": tool, "inputMapping": {}, **fields}
-        mapping, condition = document["inputMapping"], fields.get("condition")
-        args = self._args(mapping, join(path, "inputMapping"))
+        tool, waits = str(fields.get("tool", "")), fields.get("kind") == "wait"
+        document = {"name": step.id, **({} if waits else {"tool": tool, "inputMapping": {}}), **fields}
+        document["name"] = step.id
+        roots = self.roots | ITEM_ROOTS if common.is_repeated else self.roots
+        id = self._id(step.id)
+        op: Op
+        if waits:
+            op = compile_wait(fields, path, self, roots)
+        else:
+            args = self._args(document["inputMapping"], join(path, "inputMapping"), roots)
+            op = Call(tool=tool, args=args, undo=compile_undo(fields.get("undo"), join(path, "undo"), self.report))
+        self.written |= {fields["outputVar"]} if fields.get("outputVar") else set()
         node = Node(
-            id=self._id(document["name"]),
-            op=Call(tool=tool, args=args, undo=compile_undo(fields.get("undo"), join(path, "undo"), self.report)),
-            when=self._condition(condition, join(path, "condition")) if condition is not None else None,
-            meta=Meta(source=path, labels=LABELS, description=str(fields.get("description", ""))),
+            id=common.inner_id(id),
+            op=op,
+            writes=write_of(fields.get("outputVar"), id),
+            policy=compile_policy(common, self, roots | {"error"}, has_timeout=not waits),
+            meta=Meta(
+                source=path,
+                labels=LABELS,
+                description=str(fields.get("description", "")),
+                phase=fields.get("phase"),
+            ),
         )
-        self.steps.nodes.append(node)
+        self.steps.nodes.append(attach(node, common, self, self.roots, int(self.fields.get("concurrency", 8))))
         self.steps.documents.append(document)
 
     def _id(self, name: str) -> str:
@@ -104,21 +185,22 @@ class StepReader:
 
     # --- values and conditions --------------------------------------------------------------------
 
-    def _args(self, mapping: Json, path: str) -> Expr:
+    def _args(self, mapping: Json, path: str, roots: frozenset[str]) -> Expr:
         is_text = isinstance(mapping, str)
         if not isinstance(mapping, dict) and not is_text:
             add_problem(self.report, path, f"must be an object, not {f.type_name(mapping)}")
             return Lit({})
         before = len(self.report)
-        args = self._value(mapping, path)
+        args = self.value(mapping, path, roots)
         if is_text and isinstance(args, Lit) and len(self.report) == before:
             add_problem(self.report, path, "must be an object or a reference to one, not a string")
         return args
 
-    def _value(self, value: Json, path: str) -> Expr:
+    def value(self, value: Json, path: str, roots: frozenset[str]) -> Expr:
+        """Compile JSON with references in it; one with an unknown root is text."""
         problems: Report = []
         expr = self._bind_refs(
-            value, lift(value, ROOTS, unknown="literal", path=path, problems=problems), path, problems
+            value, lift(value, roots, unknown="literal", path=path, problems=problems), path, problems
         )
         for problem in problems:
             if problem.keyword != "unresolved":
@@ -152,6 +234,10 @@ class StepReader:
             return Lit(value)
 
     def _bind(self, ref: Ref) -> Expr:
+        if ref.root in STATE_ROOTS and self.roots >= STATE_ROOTS:
+            return Ref("state", ref.path, column=ref.column, original=ref)
+        if ref.root in ITEM_ROOTS or ref.root == "error":
+            return ref
         if ref.root not in ROOTS:
             raise Unresolved
         if ref.root != "steps":
@@ -159,7 +245,7 @@ class StepReader:
         documents, nodes = self.steps.documents, self.steps.nodes
         head = ref.path[0] if ref.path else None
         at = (
-            head
+            self._places.get(head, len(nodes))
             if isinstance(head, int)
             else next((i for i in reversed(range(len(documents))) if documents[i]["name"] == head), len(nodes))
         )
@@ -167,11 +253,12 @@ class StepReader:
             raise Unresolved
         return Ref("out", (nodes[at].id, *ref.path[1:]), elide=True, column=ref.column, original=ref)
 
-    def _condition(self, text: Json, path: str) -> Expr | None:
+    def expression(self, text: Json, path: str, roots: frozenset[str]) -> Expr:
+        """Compile the text of a condition."""
         if isinstance(text, bool):
             return Lit(text)
         if not isinstance(text, str) or not text.strip():
-            return None  # reported when the field was checked
+            return NULL  # reported when the field was checked
         from ..expr import parse
 
         try:
@@ -186,7 +273,7 @@ class StepReader:
         except Unresolved:
             # A condition cannot be plain text, so an unresolved reference in it is always a problem.
             self.report.append(unresolved_problem(path, text))
-        return None
+        return NULL
 
 
 def unresolved_problem(path: str, text: str, suggestion: str | None = None) -> Problem:
@@ -199,19 +286,13 @@ NAMESPACE: Final = "composable"
 """The namespace of composite tools in their source system: `composable:<name>` is an alias of `<name>`."""
 
 FIELDS: Final[dict[str, Checker]] = {
-    "id": f.name,
-    "kind": f.text,
+    **DOCUMENT_FIELDS,
     "name": f.name,
-    "description": f.text,
-    "mcpPrompt": f.truth,
     "inputSchema": f.mapping,
     "outputSchema": f.mapping,
     "mode": f.one_of(("compose",)),
     "steps": f.anything,
     "strict": f.truth,
-    "timeout": f.number,
-    "undo": check_undo_policy,
-    "budget": check_budget,
 }
 
 
@@ -223,7 +304,8 @@ def find_spec_problems(spec: Any) -> list[Problem]:
     problems: list[Problem] = []
     for i, step in enumerate(steps):
         tool = step.get("tool") if isinstance(step, Mapping) else None
-        if not isinstance(tool, str) or not tool.strip():
+        waits = isinstance(step, Mapping) and "wait" in (step.get("kind"), step.get("type"))
+        if not waits and (not isinstance(tool, str) or not tool.strip()):
             message = f'Step at index {i} has an empty or missing "tool" name.'
             problems.append(Problem(path=f"steps[{i}].tool", message=message))
             if len(problems) == MOST_PROBLEMS:
@@ -250,11 +332,11 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     is_empty = fields.get("steps") == [] and config.get("kind") == "composite"
     spec_problems = [] if is_empty else find_spec_problems(fields)
     report += spec_problems
-    reader = StepReader(bool(fields.get("strict")), report)
+    reader = StepReader(fields, report)
     steps = reader.steps
     if not any(problem.path == "steps" for problem in spec_problems):
         reader.read(fields["steps"])
-    flow = _flow(fields, steps)
+    flow = _flow(fields, reader)
     if report:
         raise InvalidFlow(all_problems(report, flow), flow)
     name = str(fields["name"])
@@ -272,12 +354,18 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     )
 
 
-def _flow(fields: Mapping[str, Any], steps: Steps) -> Flow:
-    timeout = fields.get("timeout")
+def _flow(fields: Mapping[str, Any], reader: StepReader) -> Flow:
+    timeout, variables = fields.get("timeout"), fields.get("variables") or {}
+    state = {name: Channel(initial=value) for name, value in variables.items()}
+    state |= {name: Channel(present=False) for name in sorted(reader.written - variables.keys())}
+    result: Expr = Ref("prev")
+    if fields.get("result") is not None:
+        result = reader.value(fields["result"], "result", reader.roots)
     return Flow(
         name=str(fields.get("name", "")),
         # `prev` is the result of the last step that ran; a skipped step leaves it unchanged.
-        body=Graph(nodes=tuple(steps.nodes), result=Ref("prev"), ordered=True),
+        body=Graph(nodes=tuple(reader.steps.nodes), result=result, ordered=True),
+        state=state,
         input_schema=fields.get("inputSchema"),
         output_schema=fields.get("outputSchema"),
         timeout=timeout / 1000 if timeout else None,
@@ -292,7 +380,7 @@ class Rendering:
     def __init__(self, name: str, steps: Steps) -> None:
         self.name = name
         self.steps = {node.id: document for node, document in zip(steps.nodes, steps.documents, strict=True)}
-        self.named = [(id, step["name"], step["tool"]) for id, step in self.steps.items()]
+        self.named = [(id, step["name"], step.get("tool")) for id, step in self.steps.items()]
 
     def __call__(self, ending: Any) -> dict[str, Json]:
         failed = ending.error.node if isinstance(ending.error, NodeFailed) else None
@@ -322,7 +410,7 @@ class Rendering:
     def _error(self, error: Exception | None) -> str | None:
         if isinstance(error, NodeFailed) and error.node in self.steps:
             step = self.steps[error.node]
-            return f'Step "{step["name"]}" (tool: "{step["tool"]}") failed: {error.message}'
+            return f'Step "{step["name"]}" (tool: "{step.get("tool")}") failed: {error.message}'
         return None if error is None else str(error)
 
 

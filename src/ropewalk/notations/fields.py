@@ -49,8 +49,11 @@ def normalize_keys(
     path: str,
     report: Report,
     is_listed: Callable[[str], bool] | None = None,
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Json]:
     """Return the document with its keys in the documented spelling; report unknown and repeated keys."""
+
+    # `others`: Words of other notations, each with the documented one.
     fields: dict[str, Json] = {}
     for key, value in doc.items():
         if key in known and key not in fields:  # nearly every key
@@ -59,6 +62,8 @@ def normalize_keys(
         name = key if key in known or not isinstance(key, str) else camel(key)
         if name not in known and isinstance(key, str) and snake(key) in known:
             name = snake(key)
+        if name not in known and isinstance(name, str):
+            name = others.get(name) or others.get(snake(name)) or name
         # Suggest a similar key; without one, list what is possible.
         if name not in known:
             place = f"{path}.{key}" if path else str(key)
@@ -71,7 +76,9 @@ def normalize_keys(
             known_key = next(
                 spelling
                 for spelling in doc
-                if isinstance(spelling, str) and name in (spelling, camel(spelling), snake(spelling))
+                if isinstance(spelling, str)
+                and spelling != key
+                and name in (spelling, camel(spelling), snake(spelling), others.get(spelling))
             )
             add_problem(report, f"{path}.{key}" if path else str(key), f"is defined twice, also as {known_key}")
         else:
@@ -90,10 +97,8 @@ def _suggest_key(key: str, known: Mapping[str, Any]) -> str | None:
 
 _FOREIGN_KEYS = {
     "needs": "dependsOn",
-    "after": "dependsOn",
     "else": "otherwise",
     "if": "condition",
-    "when": "condition",
 }
 """Keys of other notations and the keys that they stand for here."""
 
@@ -272,6 +277,7 @@ def read_object(
     required: tuple[str, ...] = (),
     nulls: tuple[str, ...] = (),
     expected: str = "an object",
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Json]:
     """Read the fields of an object, each with its checker."""
 
@@ -279,7 +285,11 @@ def read_object(
     if not isinstance(value, Mapping):
         add_problem(report, path, f"must be {expected}, not {type_name(value)}")
         return {}
-    fields = {k: v for k, v in normalize_keys(value, known, path, report).items() if v is not None or k in nulls}
+    fields = {
+        k: v
+        for k, v in normalize_keys(value, known, path, report, others=others).items()
+        if v is not None or k in nulls
+    }
     for key, item in fields.items():
         fields[key] = known[key](item, join(path, key), report)
     for key in required:
@@ -426,10 +436,12 @@ def read_fields(
     report: Report,
     nullable: Collection[str],
     only_for: Mapping[str, tuple[str, ...]],
+    others: Mapping[str, str],
 ) -> dict[str, Json]:
     """Read the fields of one node, each with its checker."""
     node_type = str(value.get("type")).lower()
-    normalized = normalize_keys(value, known, path, report, lambda key: node_type in only_for.get(key, (node_type,)))
+    is_listed = lambda key: node_type in only_for.get(key, (node_type,))  # noqa: E731
+    normalized = normalize_keys(value, known, path, report, is_listed, others)
     fields = {
         key: known[key](item, join(path, key), report)
         for key, item in normalized.items()

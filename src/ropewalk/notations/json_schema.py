@@ -8,8 +8,9 @@ To add a notation, write `KIND.schema.json` in this folder, or add a function to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -23,16 +24,77 @@ from .chain import node_types
 from .chain import read as chain
 from .composition import read as composition
 from .fields import Checker, OneOf, camel, snake
+from .node_fields import (
+    POLICIES,
+    check_for_each,
+    check_jump,
+    check_on_error,
+    check_strict,
+    check_variable,
+    check_wait,
+    spellings,
+)
 from .plan import read as plan
 from .undo import check_undo
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: Final = {"type": "string"}
+
+
+def _word_schema(word: str) -> dict[str, Json]:
+    """Return the schema of a word in any letter case, as the reader accepts it."""
+    letters = ("[-_]" if c == "_" else f"[{c}{c.upper()}]" if c.isalpha() else c for c in word)
+    return {**_TEXT, "pattern": f"^\\s*{''.join(letters)}\\s*$"}
+
+
+def _words(words: Sequence[str]) -> list[Json]:
+    """Return the schemas of some words, of which a value is one."""
+    any_case = "|".join(str(_word_schema(word)["pattern"])[1:-1] for word in words)
+    return [{"enum": list(words)}, {**_TEXT, "pattern": f"^({any_case})$"}]
+
+
+_VARIABLE: Final = {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*$"}
+_MS: Final = {"type": ["number", "null"], "minimum": 0}
+_COUNT: Final = {"type": ["integer", "null"], "minimum": 1}
+_ON_ERROR: Final[dict[str, Any]] = {
+    "anyOf": [
+        *_words(POLICIES),
+        {
+            "type": "object",
+            "properties": {
+                "policy": {"anyOf": _words(POLICIES)},
+                "attempts": _COUNT,
+                "backoff": {"anyOf": [*_words(("linear", "exponential")), {"type": "null"}]},
+                **dict.fromkeys(("delay", "base_ms", "baseMs"), _MS),
+                "value": {},
+            },
+            "required": ["policy"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_FOR_EACH: Final = {
+    "type": "object",
+    "properties": {"items": {}, "source": {}, "concurrency": _COUNT},
+    "oneOf": [{"required": ["items"]}, {"required": ["source"]}],
+    "additionalProperties": False,
+}
+_WAIT: Final = {
+    "type": "object",
+    "properties": {"event": _TEXT, "approval": _TEXT, "timeout": _MS},
+    "oneOf": [{"required": ["event"]}, {"required": ["approval"]}],
+    "additionalProperties": False,
+}
 _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
     f.anything: {},
     f.text: _TEXT,
     f.name: {**_TEXT, "pattern": "\\S"},
-    f.variable: {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*$"},
+    check_variable: {"anyOf": [_VARIABLE, {"type": "array", "items": _VARIABLE, "minItems": 1, "maxItems": 1}]},
+    check_on_error: _ON_ERROR,
+    check_jump: {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}, _ON_ERROR["anyOf"][-1]]},
+    check_for_each: {"anyOf": [_TEXT, {"type": "array"}, _FOR_EACH]},
+    check_wait: _WAIT,
+    check_strict: {"const": True},
     f.condition: {"anyOf": [{**_TEXT, "pattern": "\\S"}, {"type": "boolean"}]},
     f.truth: {"type": "boolean"},
     f.mapping: {"type": "object"},
@@ -77,7 +139,7 @@ def schema_of(kind: str) -> dict[str, Any]:
 def _chain() -> dict[str, Json]:
     lists = dict.fromkeys(node_types.BODIES, _NODES)
     needed = {name: node_type.needs for name, node_type in node_types.NODE_TYPES.items()}
-    node = _node(node_types.NODE_FIELDS, lists, needed, node_types.ONLY_FOR)
+    node = _node(node_types.NODE_FIELDS, lists, needed, node_types.ONLY_FOR, spellings("chain"))
     top = {"nodes": {"type": "array", "items": _NODE, "minItems": 1}}
     return {**_object(chain.CHAIN_FIELDS, top, "chain", ("nodes",)), "$defs": {"node": node}}
 
@@ -89,7 +151,7 @@ def _composition() -> dict[str, Json]:
         "sources": {"type": "array", "minItems": 1},
     }
     needed = {kind: (key,) for kind, key in composition.NEEDED.items()}
-    node = _node(composition.NODE_FIELDS, own_schemas, needed, composition.ONLY_FOR)
+    node = _node(composition.NODE_FIELDS, own_schemas, needed, composition.ONLY_FOR, spellings("composition"))
     top = {"nodes": {"type": "array", "items": _NODE, "minItems": 1}}
     return {**_object(composition.FIELDS, top, "composition", ("nodes",)), "$defs": {"node": node}}
 
@@ -97,8 +159,14 @@ def _composition() -> dict[str, Json]:
 def _composite() -> dict[str, Json]:
     mapping = {"type": ["object", "string"]}
     step = _object(
-        composite_steps.STEP_FIELDS, {"tool": _CHECKER_SCHEMAS[f.name], "inputMapping": mapping}, None, ("tool",)
+        composite_steps.STEP_FIELDS,
+        {"tool": _CHECKER_SCHEMAS[f.name], "inputMapping": mapping},
+        None,
+        (),
+        spellings("composite"),
     )
+    waits = [{"required": [key], "properties": {key: {"const": "wait"}}} for key in ("kind", "type")]
+    step["anyOf"] = [{"required": ["tool"], "properties": {"tool": _NOT_NULL}}, *waits]
     schema = _object(composite.FIELDS, {"steps": {"type": "array", "items": step}}, "composite", ("name", "steps"))
     has_steps: Json = {"properties": {"steps": {"minItems": 1}}}
     return {**schema, "anyOf": [has_steps, {"required": ["kind"], "properties": {"kind": {"const": "composite"}}}]}
@@ -124,9 +192,13 @@ _GENERATED: Final[Mapping[str, Callable[[], dict[str, Json]]]] = {
 
 
 def _object(
-    fields: Mapping[str, Checker], own_schemas: Mapping[str, Json], kind: str | None, needed: tuple[str, ...]
+    fields: Mapping[str, Checker],
+    own_schemas: Mapping[str, Json],
+    kind: str | None,
+    needed: tuple[str, ...],
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Json]:
-    """Return the schema of a closed object."""
+    """Return the schema of a closed object; `others` are further names of its fields."""
     properties: dict[str, Json] = {}
     for key, checker in fields.items():
         schema = own_schemas[key] if key in own_schemas else _checker_schema(checker)
@@ -134,6 +206,12 @@ def _object(
             schema = {"const": kind}
         for name in dict.fromkeys((key, camel(key), snake(key))):
             properties[name] = schema if not schema or key in needed else {"anyOf": [schema, {"type": "null"}]}
+    properties |= {
+        name: properties[key]
+        for other, key in others.items()
+        for name in (other, camel(other), snake(other))
+        if key in properties and name not in properties
+    }
     return {"type": "object", "properties": properties, "required": list(needed), "additionalProperties": False}
 
 
@@ -142,6 +220,7 @@ def _node(
     own_schemas: Mapping[str, Json],
     needed: Mapping[str, tuple[str, ...]],
     only_for: Mapping[str, tuple[str, ...]],
+    others: Mapping[str, str],
 ) -> dict[str, Json]:
     """Return the schema of a node."""
     types = fields["type"]
@@ -155,7 +234,7 @@ def _node(
         if alternatives:
             then["allOf"] = alternatives if len(alternatives) == 1 else [{"anyOf": alternatives}]
         rules.append({"if": {"properties": {"type": _word_schema(word)}, "required": ["type"]}, "then": then})
-    return {**_object(fields, own_schemas, None, ("id", "type")), "allOf": rules}
+    return {**_object(fields, own_schemas, None, ("id", "type"), others), "allOf": rules}
 
 
 _NOT_NULL: Final = {"not": {"type": "null"}}
@@ -163,12 +242,5 @@ _NOT_NULL: Final = {"not": {"type": "null"}}
 
 def _checker_schema(checker: Checker) -> dict[str, Json]:
     if isinstance(checker, OneOf):
-        any_case = "|".join(str(_word_schema(word)["pattern"])[1:-1] for word in checker.words)
-        return {"anyOf": [{"enum": list(checker.words)}, {**_TEXT, "pattern": f"^({any_case})$"}]}
+        return {"anyOf": _words(checker.words)}
     return _CHECKER_SCHEMAS[checker]
-
-
-def _word_schema(word: str) -> dict[str, Json]:
-    """Return the schema of a word in any letter case, as the reader accepts it."""
-    letters = ("[-_]" if c == "_" else f"[{c}{c.upper()}]" if c.isalpha() else c for c in word)
-    return {**_TEXT, "pattern": f"^\\s*{''.join(letters)}\\s*$"}

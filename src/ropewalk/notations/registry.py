@@ -131,7 +131,7 @@ VALUE_NAMES: Final = frozenset(notation.value for notation in NOTATIONS.values()
 def value_in(result: Mapping[str, Json], kind: str) -> Json:
     """Return the value in the result of a run."""
     notation = NOTATIONS.get(kind)
-    return None if notation is None else result.get(notation.value)
+    return None if notation is None else result.get("result", result.get(notation.value))
 
 
 def kind_of_file(file: str) -> str | None:

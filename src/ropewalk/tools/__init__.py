@@ -7,7 +7,7 @@ a kind of backend, write a function that opens its sources and register it (`bac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -106,3 +106,7 @@ class ChainResult:
     final: RunResult | None = None
     steps: tuple[StepResult, ...] = ()
     error: Exception | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack the result: `final, steps = await runner.run_chain(...)`."""
+        return iter((self.final, self.steps))

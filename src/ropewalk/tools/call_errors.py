@@ -117,15 +117,3 @@ def exception_message(error: BaseException) -> str:
     text = exception_text(error)
     needs_type = isinstance(error, (KeyError, StopIteration, StopAsyncIteration)) or not any(map(str.isalpha, text))
     return describe_exception(error) if needs_type else text
-
-
-def wrap_error(tool_id: str, op: str, error: BaseException | None, *, backend: Any = None) -> ToolError | None:
-    """Wrap an error of your own executor or backend in the ToolError of a call."""
-    if error is None:
-        return None
-    if isinstance(error, ToolError) and error.tool_id == tool_id:
-        return error
-    kinds = {"execute": ExecutionFailed, "validate_input": ValidationFailed, "validate_output": OutputValidationFailed}
-    wrapped = kinds.get(op, ToolError)(tool_id, op, error, backend=backend)
-    wrapped.retryable = getattr(error, "retryable", wrapped.retryable)
-    return wrapped

@@ -123,12 +123,12 @@ class Index:
         return [tool for tool in self._sorted_tools() if namespace is None or tool.namespace == namespace]
 
     def namespaces(self) -> builtins.list[str]:
-        """Return the namespaces that have tools, sorted.
+        """Return the namespaces that have tools, sorted; "" stands for the tools without one.
 
         Returns:
             The names.
         """
-        return sorted({tool.namespace for tool in self._sorted_tools() if tool.namespace is not None})
+        return sorted({tool.namespace or "" for tool in self._sorted_tools()})
 
     def list_namespaces(self, *, limit: int = 20, cursor: str | None = None) -> NamespacePage:
         """List the namespaces page by page, sorted; "" stands for the tools without one.
@@ -270,7 +270,7 @@ class Index:
 
     def _put(self, tool: Tool, backend: ToolBackend | None) -> None:
         entry = self._entries.get(tool.id)
-        if entry is not None and entry[0] != tool:
+        if entry is not None and entry[0] != tool and _differing_keys(entry[0], tool) != "tags":
             raise InvalidTool(
                 f"tool {tool.id!r} is registered with another definition (it differs in "
                 f"{_differing_keys(entry[0], tool)}); remove that one first, or use another id or version"

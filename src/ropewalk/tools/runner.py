@@ -382,7 +382,7 @@ class Runner:
         if self._tool_resolver is not None:
             try:
                 tool = _require_tool(await maybe_await(self._tool_resolver(tool_id)), "tool resolver")
-            except NotFound as error:
+            except (NotFound, ToolNotFound) as error:
                 raise ToolNotFound(tool_id, "resolve", error) from error
             except Exception as error:
                 raise ToolError(tool_id, "resolve", error) from error
@@ -420,15 +420,16 @@ class Runner:
             target = (place, name or tool.name) if kind.is_built_in else (name or tool.name,)
             return executor_route(kind, self._executor(kind.name, backend), target)
         name = backend.name or ""
-        registry = self._executor("local", backend)
+        # The handlers that the user passed come first. They add to those of the index and of the tool.
+        own = {} if name != tool.id or tool.handler is None else {name: tool.handler}
+        known: tuple[Any, ...] = (self._executors["local"], getattr(self.index, "local", None), own or None)
+        registries = [registry for registry in known if registry is not None]
         if self._executors["local"] is None:
             # The index's own handlers change only with its version, so look the handler up once.
-            handler = registry.get(name) if registry is not None else None
-            if handler is None and name == tool.id:
-                handler = tool.handler
+            handler = next((found for registry in registries if (found := registry.get(name)) is not None), None)
             if handler is not None:
-                return handler_route(handler, self._get_engine)
-        return registry_route(registry, name, self._get_engine)
+                return handler_route(handler, self._get_engine, tool.input_schema)
+        return registry_route(registries, name, self._get_engine, tool.input_schema)
 
     def _executor(self, kind: str, backend: ToolBackend) -> Any:
         """Return the executor that the user passed for a kind, or that of the index."""

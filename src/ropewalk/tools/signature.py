@@ -14,7 +14,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, NewType
@@ -31,6 +31,9 @@ after a crash or a failed attempt. The parameter is not an argument of the tool.
 
 KEY: Final = "__ropewalk_key__"
 """The attribute of a handler that names this parameter."""
+
+
+_BY_NAME: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +218,21 @@ def _write_result(value: Any, write: Convert | None) -> Any:
         return write(value)
     except Exception as error:
         raise UnusableResult(f"{type(value).__qualname__} cannot be converted to JSON: {error}", value) from error
+
+
+def with_arguments_object(handler: Callable[..., Any], schema: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return a handler that takes arguments by name, also for one of `(args)` that takes all in one dict."""
+
+    # A tool with an argument `args` of its own passes it by name, as any other argument.
+    if "args" in (schema.get("properties") or ()):
+        return handler
+    try:
+        parameters = list(inspect.signature(handler).parameters.values())
+    except (TypeError, ValueError):
+        return handler
+    if len(parameters) != 1 or parameters[0].name != "args" or parameters[0].kind is not _BY_NAME:
+        return handler
+    return _wrap(handler, lambda args: {"args": args}, None)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

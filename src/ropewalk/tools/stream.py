@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..errors import InvalidValue, StreamNotSupported, ToolError, ValidationFailed, is_interruption
+from ..errors import InvalidValue, StreamNotSupported, ToolError, ValidationFailed, is_interruption, message_of
 from ..values import check_json, fresh
 from .backends.local import aclose, stream_failure
 from .backends.route import Args, Route
@@ -104,4 +104,4 @@ def _check_data(data: Any) -> Any:
 
 
 def _error_event(failure: ToolError, fail: Failures) -> StreamEvent:
-    return StreamEvent("error", fail.tool_id, {"message": str(failure)}, failure)
+    return StreamEvent("error", fail.tool_id, {"message": message_of(failure)}, failure)

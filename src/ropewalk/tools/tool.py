@@ -17,10 +17,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
-from ..errors import ConfigError, InvalidInput, InvalidTool, InvalidToolId, InvalidValue, Problem
+from ..errors import ConfigError, InvalidInput, InvalidTool, InvalidToolId, InvalidValue, Problem, ToolError, message_of
 from ..fast_dataclass import dataclass
 from ..values import Json, check_json, did_you_mean, digest
 from .backends.kinds import backend_kind, registered_kinds
@@ -32,6 +33,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PART_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _MAX_TAGS: Final = 20
+OWNER: Final = "_toolbox"
+"""The attribute of a registered Tool that refers to its toolbox, weakly."""
 _MAX_TAG_LENGTH: Final = 64
 
 
@@ -257,6 +260,24 @@ class Tool:
         """A digest of the definition; it changes if any part of the definition does."""
         return digest(self.to_dict())
 
+    async def execute(self, args: Mapping[str, Any] | None = None, context: Any = None) -> ToolExecutionResult:
+        """Call the tool in the toolbox that it is registered in. A failure is in the result, not raised.
+
+        Args:
+            args: The arguments.
+            context: For composite tools, which pass it to each step; other tools ignore it.
+
+        Returns:
+            The output, or the error.
+        """
+        toolbox = self.__dict__.get(OWNER, lambda: None)()
+        if toolbox is None:
+            return ToolExecutionResult(False, error=f"tool {self.id} is in no toolbox; register it in one")
+        try:
+            return ToolExecutionResult(True, await toolbox.call(self.id, dict(args or {})))
+        except ToolError as error:
+            return ToolExecutionResult(False, error=error.reason, details=error)
+
     def to_dict(self) -> dict[str, Json]:
         """Return the definition as JSON with the keys of MCP.
 
@@ -469,7 +490,7 @@ def result_to_json(value: Any) -> Json:
 
 def error_to_dict(error: BaseException) -> dict[str, Json]:
     """Return an error as JSON."""
-    payload: dict[str, Json] = {"kind": type(error).__name__, "message": str(error)}
+    payload: dict[str, Json] = {"kind": type(error).__name__, "message": message_of(error)}
     for key, attribute in (("toolId", "tool_id"), ("op", "op"), ("ran", "ran")):
         value = getattr(error, attribute, None)
         if value not in (None, False):
@@ -494,7 +515,16 @@ def error_from_dict(data: Json) -> RecordedError | None:
     return None if data is None else RecordedError(read(data, "error", ("kind", "message", "toolId", "op", "ran")))
 
 
-StreamKind: TypeAlias = Literal["progress", "chunk", "done", "error"]
+class StreamEventKind(StrEnum):
+    """The kinds of stream events; each equals its text."""
+
+    PROGRESS = "progress"
+    CHUNK = "chunk"
+    DONE = "done"
+    ERROR = "error"
+
+
+StreamKind: TypeAlias = StreamEventKind | Literal["progress", "chunk", "done", "error"]
 STREAM_KINDS: frozenset[str] = frozenset(("progress", "chunk", "done", "error"))
 
 
@@ -585,7 +615,7 @@ class StreamEvent:
         """
         return _without_none(
             {
-                "kind": self.kind,
+                "kind": str(self.kind),
                 "toolId": self.tool_id or None,
                 "data": self.data,
                 "error": error_to_dict(self.error) if self.error is not None else None,
@@ -621,3 +651,8 @@ class ProgressEvent:
     progress: float
     total: float | None = None
     message: str | None = None
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the progress as JSON: `{progress, total, message}`; an unknown total and no message are left out."""
+        fields = {"progress": self.progress, "total": self.total or None, "message": self.message or None}
+        return _without_none(fields)

@@ -27,7 +27,7 @@ from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
 from .reserved import why_no_server, why_reserved_is_missing
 from .source import Source, connect_sources, prefix_of
-from .tool import Handler, RunResult, Tool, ToolBackend, check_backend, tool_from
+from .tool import OWNER, Handler, RunResult, Tool, ToolBackend, check_backend, tool_from
 
 if TYPE_CHECKING:
     from ..config.network import AddressPolicy
@@ -307,12 +307,19 @@ class Toolbox(Index):
         # Tool and handler change together, so that no call sees one without the other.
         with self._lock:
             self._put(definition, backend)
+            object.__setattr__(definition, OWNER, weakref.ref(self))
             if handler is not None and backend is not None:
                 name = backend.name or definition.id
                 _log_replaced_handler(definition.id, self.local.get(name), handler)
                 self.local.put(name, handler)
         self._publish()
         return definition
+
+    async def call(self, tool_id: str, args: Args) -> Json:
+        """Call a tool and return its result."""
+        from .runner import Runner
+
+        return (await Runner(self).run(tool_id, args)).structured
 
     def lend(self, tool_id: str) -> Tool:
         """Return a tool for use in another toolbox or a conversation; this toolbox runs it.
@@ -602,9 +609,7 @@ class ToolProxy(Routed):
 
     async def __call__(self, **args: Json) -> Json:
         """Call the tool outside of a Runner."""
-        from .runner import Runner
-
-        return (await Runner(self._owner).run(self._id, args)).structured
+        return await self._owner.call(self._id, args)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolProxy) and (self._owner, self._id) == (other._owner, other._id)

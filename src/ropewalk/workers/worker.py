@@ -21,7 +21,17 @@ from ..engine import budgets
 from ..engine.chunk_run import run_chunk
 from ..engine.compile.durable import failure_to_json
 from ..engine.engine import Engine, Job
-from ..errors import Fenced, InvalidFlow, NodeFailed, Problem, RopewalkError, RunBusy, StoreError, UnknownLanguage
+from ..errors import (
+    Fenced,
+    InvalidFlow,
+    NodeFailed,
+    Problem,
+    RopewalkError,
+    RunBusy,
+    StoreError,
+    UnknownLanguage,
+    message_of,
+)
 from ..journal.postgres import chunks
 from ..journal.postgres.store import PostgresStore
 from ..journal.postgres.worker_registry import WorkerRegistry
@@ -91,7 +101,7 @@ class ChunkExecutor:
             finally:
                 budgets.leave(token)
             error = ending.error
-            payload: Any = None if error is None else {"message": str(error), "kind": type(error).__name__}
+            payload: Any = None if error is None else {"message": message_of(error), "kind": type(error).__name__}
             if isinstance(error, NodeFailed):
                 payload["failed"] = failure_to_json(error)
             return await log.finish(ending.status, ending.value, payload, results=count, errors=len(ending.failures))

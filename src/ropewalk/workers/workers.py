@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from ..config.settings import WorkerSettings
 from ..engine.engine import Job, RecoveryStore, check_run_id
 from ..engine.run import Ending
-from ..errors import NotFound, RopewalkError, RunExists, StoreError
+from ..errors import NotFound, RopewalkError, RunExists, StoreError, message_of
 from ..events import Event
 from ..journal.postgres.schedules import Timetable
 from ..journal.postgres.store import PostgresStore
@@ -316,7 +316,7 @@ class Workers:
         )
         opened = await self._app.store.open(new)
         if opened.finished is None:
-            payload = {"message": str(error), "kind": type(error).__name__}
+            payload = {"message": message_of(error), "kind": type(error).__name__}
             result = {"executionId": id, "success": False, "status": "failed", "error": payload}
             await opened.finish("failed", result, payload, errors=1)
         return id

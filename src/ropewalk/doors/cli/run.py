@@ -19,7 +19,7 @@ import orjson
 from cyclopts import Parameter, validators
 
 from ...check import UNKNOWN_TOOL
-from ...errors import InvalidInput, Problem, RopewalkError, rejected_paths
+from ...errors import InvalidInput, Problem, RopewalkError, message_of, rejected_paths
 from ...events import Event
 from ...journal.memory import MemoryStore
 from ...notations.binding import UNSET
@@ -419,7 +419,7 @@ def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
 
 def _error_line(error: Any, places: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
-        return escape_invisible(shorten(str(error), hint=JSON_HINT))
+        return escape_invisible(shorten(message_of(error), hint=JSON_HINT))
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
     prefix = f"{places[node]}: " if node in places else ""
     path = str(error.get("path")).partition("@")[0]

@@ -73,7 +73,7 @@ def serve(
         listening = _listen(host, port)
         names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
         config = read_config(directory(near, project))
-        flows = [*config.mcp_server.flows, *(str(file.resolve()) for file in files)]
+        flows = [*config.served_flows, *(str(file.resolve()) for file in files)]
         site = make_site(app, token, hosts=names, home=config.directory, flows=flows)
         host_in_url = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         # The shell of the reader fills in a configured token, so that no log holds it.
@@ -219,7 +219,7 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     from ..mcp.tasks import Tasks
 
     served = config.mcp_server
-    places = [*served.flows, *(str(file.resolve()) for file in files)]
+    places = [*config.served_flows, *(str(file.resolve()) for file in files)]
     flows = Flows(
         app,
         places,

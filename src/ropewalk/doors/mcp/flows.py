@@ -22,7 +22,7 @@ from ...app.start import Start
 from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of, tool_name, value_of_run
-from ...errors import FlowFailed, InvalidFlow, NotFound
+from ...errors import FlowFailed, InvalidFlow, NotFound, message_of
 from ...events import Event
 from ...expr import TRANSFORMS
 from ...ir import Flow, bodies
@@ -219,13 +219,13 @@ class Flows:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
         flows = [tool.definition.flow for _, tool in self._of_files() if tool.definition is not None]
         await asyncio.gather(
-            self._app.toolbox.connect_for(chain(*self._unlisted.values())), *map(self._app.connect_for, flows)
+            self._app.jobs.connect_tools([*chain(*self._unlisted.values())]), *map(self._app.connect_for, flows)
         )
 
     async def reach(self, name: str) -> None:
         """Connect the servers of a plan that could not be compiled without them; any other flow needs none."""
         if name in self._unlisted:
-            await self._app.toolbox.connect_for(self._unlisted[name])
+            await self._app.jobs.connect_tools(self._unlisted[name])
 
     # --- which there are
 
@@ -278,11 +278,11 @@ class Flows:
         try:
             return load()
         except (InvalidFlow, NotFound) as error:
-            if isinstance(error, InvalidFlow) and error.unlisted:
-                self._unlisted[_name_of_plan(error, name)] = error.unlisted
+            if isinstance(error, InvalidFlow) and (unlisted := (*error.unlisted, *error.unknown)):
+                self._unlisted[_name_of_plan(error, name)] = unlisted
             self.broken[name] = why = "\n".join(
                 render_problem(word_problem(problem, Door.MCP)) for problem in problems_of(error)
-            ) or str(error)
+            ) or message_of(error)
             if why != before:  # it is looked at again whenever tools or transforms change
                 log.log(self._broken_level, "%s is not offered:%s%s", name, "\n" if "\n" in why else " ", why)
             return None

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import ToolError, ToolNotApproved
+from ...errors import ToolError, ToolNotApproved, message_of
 from ...tools.annotations import counted_annotations
 from ...tools.backends.route import ToolReported
 from ...tools.bound_call import Progress
@@ -134,7 +134,7 @@ class GatewayPassthrough:
         except ServerRefused as error:
             raise protocol_error(error) from error
         except (ConnectionError, TimeoutError, OverflowError) as error:
-            raise MCPError(INTERNAL_ERROR, str(error)) from error
+            raise MCPError(INTERNAL_ERROR, message_of(error)) from error
 
     async def set_log_level(self, level: str) -> None:
         """Set the log level at every connected server of an older revision; since 2026-07-28 each request has its
@@ -219,7 +219,7 @@ class GatewayPassthrough:
                 await self._pages(server, method, field, result)
         except (ServerRefused, ConnectionError, TimeoutError) as error:
             if not isinstance(error, ServerRefused) or error.code != METHOD_NOT_FOUND:
-                why = str(error) or f"no answer within {_PATIENCE:g} s"
+                why = message_of(error) or f"no answer within {_PATIENCE:g} s"
                 log.warning("server %s did not list its %s: %s", server, field, why)
         return result
 
@@ -251,7 +251,7 @@ class GatewayPassthrough:
         except ServerRefused as error:
             raise protocol_error(error) from error
         except (ConnectionError, TimeoutError) as error:
-            raise MCPError(INTERNAL_ERROR, str(error)) from error
+            raise MCPError(INTERNAL_ERROR, message_of(error)) from error
 
     async def _ask_in_rounds(self, server: str, ask: Any, what: str, params: Any) -> Any:
         """Ask a server what may need input of the client; a client of an older revision is asked for it here."""

@@ -18,7 +18,16 @@ from typing import Any, Final
 import orjson
 
 from ...content import about_of, parts_in, to_mcp
-from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ToolNotApproved, ValidationFailed
+from ...errors import (
+    FlowFailed,
+    InvalidFlow,
+    InvalidInput,
+    RopewalkError,
+    ToolError,
+    ToolNotApproved,
+    ValidationFailed,
+    message_of,
+)
 from ...source.document import escape_invisible
 from ...tools.mcp.requests import TASK_META, BrokenResult, ServerRefused
 from ...values import Json
@@ -155,12 +164,12 @@ def explained(name: str, error: Exception) -> Any:
     if isinstance(error, FlowFailed):
         return flow_failed(error)
     if isinstance(error, InvalidFlow):  # what a refused tool says of itself may stand in it: for the operator only
-        log.warning("%s cannot run now: %s", name, escape_invisible(str(error)))
+        log.warning("%s cannot run now: %s", name, escape_invisible(message_of(error)))
         return failed("the flow cannot run now; ask the operator of the server, whose log has the reason", about)
     if isinstance(error, (InvalidInput, ValidationFailed)):
         about["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
         message = ["the arguments do not match the input schema:", *map(str, error.problems)]
-        return failed("\n".join(message) if error.problems else str(error), about)
+        return failed("\n".join(message) if error.problems else message_of(error), about)
     if isinstance(error, ToolNotApproved):
         log.warning(
             "a call of %s was refused: %s", error.tool_id, escape_invisible(describe_difference(error, Door.MCP))
@@ -180,10 +189,10 @@ def _refused(error: ServerRefused) -> Any:
     from mcp import MCPError
 
     if isinstance(error, BrokenResult):
-        return failed(str(error), {"kind": "BrokenResult", "ran": True})
+        return failed(message_of(error), {"kind": "BrokenResult", "ran": True})
     if isinstance(error.__cause__, MCPError):
         raise protocol_error(error) from error
-    return failed(str(error), {"kind": "ServerRefused"})
+    return failed(message_of(error), {"kind": "ServerRefused"})
 
 
 def protocol_error(error: ServerRefused) -> Exception:
@@ -193,7 +202,9 @@ def protocol_error(error: ServerRefused) -> Exception:
 
     cause = error.__cause__
     return (
-        MCPError.from_error_data(cause.error) if isinstance(cause, MCPError) else MCPError(INTERNAL_ERROR, str(error))
+        MCPError.from_error_data(cause.error)
+        if isinstance(cause, MCPError)
+        else MCPError(INTERNAL_ERROR, message_of(error))
     )
 
 
@@ -232,7 +243,7 @@ def flow_failed(error: FlowFailed, paths: Mapping[str, str] | None = None) -> An
 def _of_flow(error: FlowFailed, about: dict[str, Json], paths: Mapping[str, str]) -> str:
     """The node that failed, its tool and why; the same goes into `about`."""
     result = error.result
-    about |= {"runId": error.run_id, "status": error.status, "message": str(error)}
+    about |= {"runId": error.run_id, "status": error.status, "message": message_of(error)}
     message = result.get("error")
     listed = result.get("errors")
     if not isinstance(message, dict) and isinstance(listed, list) and listed:

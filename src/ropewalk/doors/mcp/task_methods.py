@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from ...errors import message_of
 from ...tools.mcp.requests import ServerRefused
 from ...values import Json
 from .client_channel import TASKS, ClientChannel
@@ -149,7 +150,7 @@ class TaskMethods:
         except ServerRefused as error:
             raise protocol_error(error) from error
         except (ConnectionError, TimeoutError) as error:
-            raise MCPError(INTERNAL_ERROR, str(error)) from error
+            raise MCPError(INTERNAL_ERROR, message_of(error)) from error
         return {key: value for key, value in result.items() if key != "_meta"}
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...app.runs.recovery import Recovery
 from ...engine.flow_tool import value_of_run
-from ...errors import FlowFailed, RopewalkError, RunBusy
+from ...errors import FlowFailed, RopewalkError, RunBusy, message_of
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow, iso
 from ...tools.mcp.call_client import CLIENT
@@ -194,7 +194,7 @@ class Tasks:
         except FlowFailed as error:
             return flow_failed(error)
         except RopewalkError as error:
-            return failed(str(error), about)
+            return failed(message_of(error), about)
         schema: Any = (row.context or {}).get("output")
         return given(value, schema, about=about, note=missed(result))
 

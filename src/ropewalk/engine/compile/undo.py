@@ -14,7 +14,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from ...errors import ExpressionError, InvalidFlow, InvalidValue, Problem, ToolError
+from ...errors import ExpressionError, InvalidFlow, InvalidValue, Problem, ToolError, message_of
 from ...expr.ast import Expr, Path, Ref
 from ...expr.compile import compile_expr
 from ...journal.protocol import Entry
@@ -61,7 +61,7 @@ class CallUndo:
             else:
                 data["args"] = made
         except ExpressionError as error:
-            data["error"] = str(run.redact(str(error)))
+            data["error"] = str(run.redact(message_of(error)))
         return Entry(path, "undo", node, data, "", began, _next_moment(run))
 
     def _made_at(self, run_id: str, path: str) -> tuple[str, str] | None:
@@ -85,7 +85,7 @@ class CallUndo:
         try:
             run.log.append(entry)
         except InvalidValue as error:
-            entry.data = {"of": self.of, "tool": self.tool, "error": str(error)}
+            entry.data = {"of": self.of, "tool": self.tool, "error": message_of(error)}
             run.log.append(entry)
 
 

@@ -12,11 +12,21 @@ from typing import Final, TypeAlias
 from ...expr import lift
 from ...expr.ast import NULL, Expr, Fn, Lit, Obj, Ref
 from ...fast_dataclass import dataclass
-from ...ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry, refs_inside, siblings_read
-from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
+from ...ir import Flow, Graph, Meta, Node, OnError, Op, Policy, refs_inside, siblings_read
+from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep
 from ...values import did_you_mean
 from ..binding import Binder, output_ref
 from ..fields import Report, add_problem, join
+from ..node_fields import (
+    CommonFields,
+    Failing,
+    attach,
+    compile_policy,
+    compile_wait,
+    read_common,
+    read_failing,
+    write_of,
+)
 from ..undo import compile_undo
 from .node_types import NODE_TYPES, ChainNode
 from .read import ChainDocument, VariableRead, add_lints, unseen_write_warnings, unset_variable_warnings
@@ -83,9 +93,9 @@ class ChainCompiler(Binder[Within]):
         super().__init__(chain.problems, [node.id for node in chain.nodes], chain.fields["variables"])
         self.chain = chain
         self.fields = chain.fields
+        self.failing = read_failing(self.fields, "on_error", "chain", Failing(), self.fields)
         self.written: dict[str, str] = {}  # by variable: the first node that sets it
         self.variable_reads: list[VariableRead] = []
-        self.strategy = str(chain.fields["errorStrategy"])  # that of nodes without one
         self.current = ""  # the id of the node that is being compiled
         self.ids: dict[str, str] = {}  # by id: the place of its first node
         self.top = {node.id: i for i, node in enumerate(chain.nodes)}
@@ -100,7 +110,10 @@ class ChainCompiler(Binder[Within]):
         )
         nodes = tuple(self.node(node, within) for node in self.chain.nodes)
         nodes = self._with_gates(self.chain.nodes, nodes, within)
-        result = Obj(tuple((node.id, output_ref(node.id)) for node in nodes))
+        result: Expr = Obj(tuple((node.id, output_ref(node.id)) for node in nodes))
+        declared = self.fields.get("result")
+        if declared is not None:
+            result = self.value(declared, "result", replace(within, apart=frozenset(), ended=True))
         ordered = within.ordered
         limit = None if ordered else int(self.fields["concurrency"])
         body = Graph(nodes=nodes, result=result, ordered=ordered, limit=limit)
@@ -109,7 +122,8 @@ class ChainCompiler(Binder[Within]):
         if looping:
             test = self.expression(until, "until", within) if until is not None else None
             # The value of an iteration is `$prev` in the next one; the results are read from the nodes.
-            body = replace(body, result=Ref("prev"))
+            if declared is None:
+                body = replace(body, result=Ref("prev"))
             rounds = Loop(body=body, limit=int(self.fields["maxIterations"]), until=test, collect=False)
             hidden = Node(id=self._free(LOOP_NODE_ID), op=rounds, meta=Meta(hidden=True, labels=LOOP_LABELS))
             body = Graph(nodes=(hidden,), result=Ref("out", (hidden.id,)), ordered=True)
@@ -130,6 +144,7 @@ class ChainCompiler(Binder[Within]):
             body=body,
             state=state,
             input_schema=self.fields.get("inputSchema"),
+            output_schema=self.fields.get("outputSchema"),
             timeout=timeout / 1000 if timeout else None,
             undo=self.fields.get("undo"),
             budget=self.fields.get("budget"),
@@ -153,26 +168,43 @@ class ChainCompiler(Binder[Within]):
             if variable == "iteration" and within.round is not None:
                 add_problem(self.warnings, join(node.path, "outputVar"), ITERATION)
         outer_id, self.current = self.current, node.id
-        # Some types use `condition` for their own choice; for the others it decides if they run.
-        condition = None if self._has_own(node, "condition") else node.get("condition")
+        common = self.common(node)
+        id, inside = common.inner_id(node.id), replace(within, round="index") if common.is_repeated else within
         description = str(node.get("description") or node.get("name") or "")
         after = node.get("dependsOn") or ()
-        if after and within.mode not in ("dag", ""):
+        place = within.siblings.get(node.id, 0)
+        is_earlier = within.ordered and all(within.siblings.get(id, place) < place for id in after)
+        if after and is_earlier and within.mode != "dag":
+            after = ()  # a sequence is in this order already
+        elif after and within.mode not in ("dag", ""):
             add_problem(self.problems, join(node.path, "dependsOn"), "dependsOn is allowed only in dag mode")
             after = ()
         compiled = Node(
-            id=node.id,
-            op=self.op(node, within),
-            after=frozenset(after),
-            when=self.expression(condition, join(node.path, "condition"), within) if condition is not None else None,
-            writes=Obj(((variable, output_ref(node.id)),)) if variable else None,
-            policy=self.policy(node, within),
+            id=id,
+            op=self.op(node, inside),
+            writes=write_of(variable, node.id),
+            policy=self.policy(node, common, inside),
             meta=Meta(
-                source=node.path, labels=_labels(node), description=description, failing=self._failure_label(node)
+                source=node.path,
+                labels=_labels(node),
+                description=description,
+                phase=node.get("phase"),
+                failing=self._failure_label(node, common),
             ),
         )
+        compiled = attach(compiled, common, self, within, int(self.fields["concurrency"]))
         self.current = outer_id
-        return compiled
+        return replace(compiled, after=frozenset(after)) if after else compiled
+
+    def common(self, node: ChainNode) -> CommonFields:
+        """Return the fields that the node shares with those of other notations."""
+        fields = node.fields
+        # Some types use `condition` for their own choice; for the others it decides if they run.
+        if self._has_own(node, "condition"):
+            fields = {key: value for key, value in fields.items() if key != "condition"}
+        # The nodes inside are retried themselves; retrying the block too would multiply the attempts.
+        is_block = node.bodies and self.failing.policy == "retry"
+        return read_common(fields, "chain", node.path, Failing() if is_block else self.failing, self.fields)
 
     def _has_own(self, node: ChainNode, key: str) -> bool:
         node_type = NODE_TYPES.get(node.type)
@@ -217,11 +249,11 @@ class ChainCompiler(Binder[Within]):
         is_concurrent = width > 1 and items is not None
         inside = replace(within, mode="sequential", round="index" if items is not None else "round")
         # A loop over items that survives failures survives them item by item, so it keeps the other results.
-        outer, own = self.strategy, node.get("errorStrategy")
+        outer, own = self.failing, self.common(node).failing.policy
         if items is not None and own in ("continue", "skip"):
-            self.strategy = own
+            self.failing = Failing(policy=own)
         body = self._sequence(node.bodies.get("nodes", []), inside)
-        self.strategy = outer
+        self.failing = outer
         limit = node.get("maxIterations")
         items_expr = self.value(items, join(node.path, "items"), within) if items is not None else None
         if is_concurrent and items_expr is not None:
@@ -282,26 +314,15 @@ class ChainCompiler(Binder[Within]):
 
     def compile_wait(self, node: ChainNode, within: Within) -> Op:
         """Compile a wait node; the name of its event or its approval text may contain references."""
-        timeout = node.get("timeout")
-        event, approval = (
-            self.value(node.get(key), join(node.path, key), within) if key in node.fields else None
-            for key in ("event", "approval")
-        )
-        return Wait(event=event, approval=approval, timeout=Lit(timeout / 1000) if timeout else None)
+        return compile_wait(node.fields, node.path, self, within)
 
-    def policy(self, node: ChainNode, within: Within) -> Policy:
+    def policy(self, node: ChainNode, common: CommonFields, within: Within) -> Policy:
         """Compile the timeout and the error strategy of a node, its own or that of the chain."""
-        get = node.fields.get
-        strategy = get("errorStrategy") or self.strategy
-        if strategy == "retry" and node.bodies and not get("errorStrategy"):
-            # The nodes inside are retried themselves; retrying the block too would multiply the attempts.
-            strategy = "stop"
-        node_type = NODE_TYPES.get(node.type)
-        timeout = None if node_type is not None and node_type.has_own_timeout else get("timeout")
+        node_type, strategy = NODE_TYPES.get(node.type), common.failing.policy
         self._check_fallback(node, strategy)
         # Settings that the strategy does not use are probably a mistake.
         if strategy != "retry":
-            is_retried_inside = node.bodies and not get("errorStrategy") and self.strategy == "retry"
+            is_retried_inside = node.bodies and not node.get("errorStrategy") and self.failing.policy == "retry"
             reason = (
                 "the nodes inside are retried, not the block"
                 if is_retried_inside
@@ -311,35 +332,21 @@ class ChainCompiler(Binder[Within]):
                 if key in node.fields:
                     message = f"is not used: {reason}; only errorStrategy: retry uses it"
                     add_problem(self.warnings, join(node.path, key), message)
-        if strategy == "stop" and timeout is None and not node.get("onError"):
-            return NO_POLICY
-        retry = Retry()
-        if strategy == "retry":
-            retries = int(get("maxRetries", self.fields["maxRetries"]) or 0)
-            delay = float(get("retryDelay", self.fields["retryDelay"]) or 0)
-            retry = Retry(attempts=1 + retries, delay=delay / 1000)
-        # A node with onError hands its failure to the nodes that it names, whatever its strategy.
-        on_error = None
-        if node.get("onError"):
-            on_error = OnError()
-        elif strategy == "continue":
-            on_error = OnError(reported=True)
-        elif strategy == "skip":
-            on_error = OnError()
-        elif strategy == "fallback" and "fallback" in node.fields:
-            on_error = OnError(value=self.value(get("fallback"), join(node.path, "fallback"), within))
-        return Policy(retry=retry, timeout=timeout / 1000 if timeout else None, on_error=on_error)
+        has_timeout = node_type is None or not node_type.has_own_timeout
+        policy = compile_policy(common, self, within, has_timeout=has_timeout)
+        # A node that jumps hands its failure to the nodes that it names, whatever its strategy.
+        return replace(policy, on_error=OnError()) if node.failure_targets else policy
 
-    def _failure_label(self, node: ChainNode) -> str:
+    def _failure_label(self, node: ChainNode, common: CommonFields) -> str:
         """Return the document's words for what a failure leads to, if that is not a value."""
-        if node.get("onError"):
-            return f"onError: {', '.join(node.get('onError'))}"
-        strategy = node.get("errorStrategy") or self.strategy
+        if node.failure_targets:
+            return f"onError: {', '.join(node.failure_targets)}"
+        strategy = common.failing.policy
         return f"errorStrategy: {strategy}" if strategy in ("continue", "skip") else ""
 
     def _check_fallback(self, node: ChainNode, strategy: str) -> None:
         """Warn of a fallback that is not used, and of a missing one."""
-        has_fallback, is_handled = "fallback" in node.fields, node.get("onError")
+        has_fallback, is_handled = "fallback" in node.fields, node.failure_targets
         if has_fallback and (is_handled or strategy != "fallback"):
             reason = "onError handles the failure" if is_handled else f"the strategy here is {strategy}"
             message = f"is not used: {reason}; only errorStrategy: fallback uses it"
@@ -355,7 +362,7 @@ class ChainCompiler(Binder[Within]):
         if not within.mode:
             return nodes  # an unknown mode was reported when the chain was read
         if within.mode == "dag":
-            return dag_gates(body, nodes, self.strategy, self.problems)
+            return dag_gates(body, nodes, self.problems)
         if within.mode in ("parallel", "loop") and within.siblings is self.top:
             self._refuse_jumps(body, within.mode)
             return nodes
@@ -364,7 +371,7 @@ class ChainCompiler(Binder[Within]):
     def _refuse_jumps(self, body: list[ChainNode], mode: str) -> None:
         for node in body:
             for key in ("onSuccess", "onError"):
-                if node.get(key):
+                if node.failure_targets if key == "onError" else node.get(key):
                     add_problem(
                         self.problems, join(node.path, key), f"nodes in {mode} mode cannot jump to another node"
                     )
@@ -457,7 +464,7 @@ def _status_is(op: str, id: str, outcome: Lit) -> Expr:
     return Fn(op, (Ref("status", (id,)), outcome))
 
 
-def dag_gates(body: list[ChainNode], nodes: tuple[Node, ...], strategy: str, report: Report) -> tuple[Node, ...]:
+def dag_gates(body: list[ChainNode], nodes: tuple[Node, ...], report: Report) -> tuple[Node, ...]:
     """Return the nodes of a DAG with gates for their dependencies and jumps."""
 
     # A failed or unreached dependency keeps a node from running, a skipped one does not. A node that `onSuccess` or
@@ -471,15 +478,14 @@ def dag_gates(body: list[ChainNode], nodes: tuple[Node, ...], strategy: str, rep
                     add_problem(report, join(node.path, key), "a node cannot lead to itself")
                 else:
                     routes.setdefault(target, []).append((node.id, outcome))
-    fails = {node.id for node in body if _may_fail(node, strategy)}
+    fails = {node.id for node, made in zip(body, nodes, strict=True) if node.failure_targets or _may_fail(made)}
     gated = _may_be_dead(nodes, routes, fails)
     return tuple(_with_gate(node, routes.get(node.id, []), fails, gated) for node in nodes)
 
 
-def _may_fail(node: ChainNode, strategy: str) -> bool:
+def _may_fail(node: Node) -> bool:
     """Return True if the node can fail while the chain continues without its dependents."""
-    own_strategy = node.get("errorStrategy") or strategy
-    return bool(node.get("onError")) or own_strategy == "continue"
+    return node.policy.on_error is not None and node.policy.on_error.reported
 
 
 def _may_be_dead(nodes: tuple[Node, ...], routes: dict[str, list[Jump]], fails: set[str]) -> set[str]:
@@ -516,7 +522,7 @@ def _with_gate(node: Node, routes: list[Jump], fails: set[str], gated: set[str])
 
 def _known_targets(node: ChainNode, key: str, position: dict[str, int], report: Report) -> list[str]:
     known = []
-    for target in node.get(key) or []:
+    for target in (node.failure_targets if key == "onError" else node.get(key)) or []:
         if target in position:
             known.append(target)
         else:

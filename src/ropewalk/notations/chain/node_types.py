@@ -18,6 +18,7 @@ from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from ...values import Json
 from .. import fields as f
 from ..fields import Checker, OneOf, Report, add_problem, join
+from ..node_fields import STRATEGY, checkers
 from ..undo import check_undo
 
 Fields: TypeAlias = dict[str, Json]
@@ -52,6 +53,12 @@ class ChainNode:
             The value of the field.
         """
         return self.fields.get(key, default)
+
+    @property
+    def failure_targets(self) -> list[str]:
+        """Return the ids of the nodes that the node jumps to after its failure."""
+        targets = self.fields.get("onError")
+        return targets if isinstance(targets, list) else []
 
     def to_dict(self) -> dict[str, Json]:
         """Return the node in the documented spelling.
@@ -118,17 +125,8 @@ OP_WRITERS: Final[dict[type[Any], Callable[[Any, Any, Any], Fields]]] = {}
 """By class of op, the function that writes it as the fields of a node."""
 _COMMON: Final[dict[str, Checker]] = {
     "id": f.name,
-    "name": f.text,
-    "description": f.text,
-    "condition": f.condition,
-    "dependsOn": f.names,
-    "outputVar": f.variable,
     "onSuccess": f.names,
-    "onError": f.names,
-    "fallback": f.anything,
-    "timeout": f.number,
-    "maxRetries": f.count,
-    "retryDelay": f.number,
+    **checkers("chain"),
 }
 
 
@@ -151,7 +149,7 @@ def add_node_type(node_type: ChainNodeType) -> None:
         for op in node_type.writes.keys() & other_type.writes.keys():
             raise ValueError(f"node type {node_type.name!r}: {other_type.name} nodes already write {op.__name__}")
     # The fields of every node cannot be redefined.
-    if common := node_type.fields.keys() & {*_COMMON, "type", "errorStrategy"}:
+    if common := node_type.fields.keys() & {*_COMMON, "type"}:
         raise ValueError(f"node type {node_type.name!r}: every node already has {', '.join(sorted(common))}")
     NODE_TYPES[node_type.name] = node_type
     _rebuild()
@@ -169,7 +167,7 @@ def _rebuild() -> None:
         table.clear()
     aliases = {alias: known.name for known in NODE_TYPES.values() for alias in known.aliases}
     NODE_FIELDS.update(id=_COMMON["id"], type=OneOf(tuple(NODE_TYPES), aliases))
-    NODE_FIELDS.update(_COMMON, errorStrategy=ERROR_STRATEGY)
+    NODE_FIELDS.update(_COMMON)
     for known in NODE_TYPES.values():
         NODE_FIELDS.update(known.fields)
         BODIES.extend(key for key in known.bodies if key not in BODIES)
@@ -178,7 +176,7 @@ def _rebuild() -> None:
             ONLY_FOR[key] = (*ONLY_FOR.get(key, ()), known.name)
 
 
-ERROR_STRATEGY: Final = OneOf(("stop", "continue", "retry", "fallback", "skip"), {})
+ERROR_STRATEGY: Final = STRATEGY
 
 
 def _check_params(node: ChainNode, report: Report) -> None:

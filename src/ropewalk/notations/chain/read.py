@@ -22,7 +22,6 @@ from ...ops import Loop, Map
 from ...values import Json
 from .. import fields as f
 from ..binding import UNSET
-from ..budget import check_budget
 from ..fields import (
     Checker,
     Report,
@@ -33,8 +32,8 @@ from ..fields import (
     read_fields,
     read_nodes,
 )
-from ..undo import check_undo_policy
-from .node_types import BODIES, ERROR_STRATEGY, NODE_FIELDS, NODE_TYPES, ONLY_FOR, ChainNode
+from ..node_fields import DOCUMENT_FIELDS, POLICIES, VALUE_NULLS, spellings
+from .node_types import BODIES, NODE_FIELDS, NODE_TYPES, ONLY_FOR, ChainNode
 
 
 class ChainMode(StrEnum):
@@ -70,25 +69,11 @@ class NodeType(StrEnum):
 
 
 CHAIN_FIELDS: Final[dict[str, Checker]] = {
-    "id": f.name,
-    "name": f.text,
-    "description": f.text,
-    "mcpPrompt": f.truth,
     "mode": f.word_of(ChainMode),
     "nodes": f.anything,
-    "errorStrategy": ERROR_STRATEGY,
-    "maxRetries": f.count,
-    "retryDelay": f.number,
-    "timeout": f.number,
-    "variables": f.mapping,
-    "concurrency": f.positive,
     "maxIterations": f.positive,
     "until": f.condition,
-    "undo": check_undo_policy,
-    "budget": check_budget,
-    "inputSchema": f.anything,
-    "kind": f.text,
-    "metadata": f.mapping,
+    **DOCUMENT_FIELDS,
 }
 
 DEFAULTS: Final[dict[str, Json]] = {
@@ -119,14 +104,27 @@ class ChainDocument:
 
 def read(config: Mapping[str, Json]) -> ChainDocument:
     """Read a chain."""
-    return ChainDocument(*read_document_with_nodes(config, CHAIN_FIELDS, "chain", DEFAULTS, _node))
+    fields, nodes, report = read_document_with_nodes(config, CHAIN_FIELDS, "chain", DEFAULTS, _node)
+    _tell_policies_from_jumps(nodes)
+    return ChainDocument(fields, nodes, report)
+
+
+def _tell_policies_from_jumps(nodes: list[ChainNode]) -> None:
+    """Turn an `onError` that names a policy, and no node next to its own, into that policy."""
+    ids = {node.id for node in nodes}
+    for node in nodes:
+        targets = node.failure_targets
+        if len(targets) == 1 and targets[0] in POLICIES and targets[0] not in ids:
+            node.fields["onError"] = {"policy": targets[0]}
+        for body in node.bodies.values():
+            _tell_policies_from_jumps(body)
 
 
 def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:
     if not isinstance(value, Mapping):
         add_problem(report, path, f"must be an object, not {f.type_name(value)}")
         return ChainNode(path, {})
-    fields = read_fields(value, NODE_FIELDS, path, report, ("fallback",), ONLY_FOR)
+    fields = read_fields(value, NODE_FIELDS, path, report, VALUE_NULLS, ONLY_FOR, spellings("chain"))
     bodies: dict[str, list[ChainNode]] = {}
     for key in BODIES:
         if key in fields:
@@ -156,7 +154,7 @@ def add_lints(chain: ChainDocument, report: Report) -> None:
     # The strategy `fallback` needs fallbacks.
     if chain.fields["errorStrategy"] == "fallback":
         without_fallback = [n for n in nodes if _fails_from_outside(n) and not _has_handler(n)]
-        if not any("fallback" in n.fields and _strategy(n) == "fallback" and not n.get("onError") for n in nodes):
+        if not any("fallback" in n.fields and _strategy(n) == "fallback" and not n.failure_targets for n in nodes):
             add_problem(report, "errorStrategy", "no node has a fallback, so this acts like stop")
             return
         for node in without_fallback:

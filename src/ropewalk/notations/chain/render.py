@@ -39,8 +39,12 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         document=chain.to_dict(),
         flow=flow,
         warnings=tuple(compiler.warnings),
-        value_from="nodes" if chain.fields["mode"] == "loop" else "result",
-        render=Rendering(str(chain.fields["id"]), flow.body.nodes[0] if chain.fields["mode"] == "loop" else None),
+        value_from="nodes" if chain.fields["mode"] == "loop" and chain.fields.get("result") is None else "result",
+        render=Rendering(
+            str(chain.fields["id"]),
+            flow.body.nodes[0] if chain.fields["mode"] == "loop" else None,
+            chain.fields.get("result") is not None,
+        ),
     )
 
 
@@ -49,7 +53,8 @@ class Rendering:
 
     # `loop_id` is the id of the hidden node of a chain in loop mode; it fails if `until` does.
 
-    def __init__(self, chain_id: str, loop_node: Node | None) -> None:
+    def __init__(self, chain_id: str, loop_node: Node | None, has_result: bool) -> None:
+        self.has_result = has_result
         self.chain_id, self.loop_id = chain_id, loop_node.id if loop_node is not None else None
 
     def __call__(self, ending: Any) -> dict[str, Json]:
@@ -62,6 +67,7 @@ class Rendering:
             "executionId": ending.run_id,
             "chainId": self.chain_id,
             "status": ending.status,
+            **({"result": ending.value} if self.has_result else {}),
             "results": ending.outputs,
             "variables": ending.state,
             "errors": errors,

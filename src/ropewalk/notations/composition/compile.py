@@ -13,11 +13,22 @@ from typing import Final
 
 from ...expr.ast import NULL, Expr, Fn, Lit, Obj, Ref
 from ...fast_dataclass import dataclass
-from ...ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
+from ...ir import Flow, Graph, Meta, Node, OnError, Op, Policy
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Undo, Validate
 from ...values import Json
 from ..binding import Binder, output_ref
 from ..fields import add_problem, join, type_name
+from ..node_fields import (
+    CommonFields,
+    Failing,
+    attach,
+    compile_policy,
+    compile_wait,
+    in_order,
+    read_common,
+    read_failing,
+    write_of,
+)
 from ..undo import compile_undo
 from .read import PER_ITEM, ComposerNode, CompositionDocument
 
@@ -44,8 +55,6 @@ LABELS: Final = {
     "policy.retry": "maxRetries",
     "policy.on_error.value": "fallback",
 }
-RETRY_DELAY: Final = 1000
-"""The default delay between two attempts, in milliseconds."""
 MERGES: Final = {"object": "merge", "deep": "deep_merge", "concat": "concat", "zip": "zip"}
 
 
@@ -67,13 +76,16 @@ class CompositionCompiler(Binder[Within]):
     def __init__(self, document: CompositionDocument) -> None:
         super().__init__(document.problems, [node.id for node in document.nodes], document.fields["variables"])
         self.document, self.fields = document, document.fields
+        self.failing = read_failing(self.fields, "on_error", "composition", Failing(), self.fields)
         self.ids = set(document.ids())
         self.written: set[str] = set()  # variables that some node sets
 
     def flow(self) -> Flow:
         """Return the flow; it is usable only if there are no problems afterwards."""
         fields = self.fields
-        body = self.region(self.document.nodes, Ref("input"))
+        body = self.region(in_order(self.document.nodes, self.problems), Ref("input"))
+        if fields.get("result") is not None:
+            body = replace(body, result=self.value(fields["result"], "result", Within(body.result)))
         schema = fields.get("outputSchema")
         # A hidden node checks the output, so that a wrong one fails the run.
         if schema is not None:
@@ -120,77 +132,53 @@ class CompositionCompiler(Binder[Within]):
 
     def node(self, node: ComposerNode, within: Within) -> Node:
         """Compile one node with its mappings, condition, policy and output variable."""
-        mapping, inner = node.get("inputMapping"), within
+        fields = node.fields
+        if node.type == "conditional":  # whose condition chooses its value
+            fields = {key: value for key, value in fields.items() if key != "condition"}
+        common = read_common(fields, "composition", node.path, Failing() if node.has_nodes else self.failing)
+        each = replace(within, item=True) if common.is_repeated else within
+        mapping, inner = node.get("inputMapping"), each
         if mapping is not None and not _calls_tool(node):
-            inner = replace(within, data=self.value(mapping, join(node.path, "inputMapping"), within))
+            inner = replace(each, data=self.value(mapping, join(node.path, "inputMapping"), each))
         result = node.get("outputMapping")
         if result is not None:
-            result = self.value(result, join(node.path, "outputMapping"), within)
+            result = self.value(result, join(node.path, "outputMapping"), each)
         elif node.type == "delay":
             result = within.data  # a delay passes its data on
         build = OPS.get(node.type)
-        return Node(
-            id=node.id,
+        if "retryDelay" in fields and common.failing.retry.attempts < 2:
+            add_problem(self.warnings, join(node.path, "retryDelay"), "is not used without maxRetries")
+        variable = node.get("outputVar")
+        self.written |= {variable} if variable else set()
+        compiled = Node(
+            id=common.inner_id(node.id),
             op=build(self, node, inner) if build is not None else Compute(value=NULL),
-            after=self.after(node, within),
-            when=self.skip_condition(node, within),
             result=result,
-            writes=self.writes(node),
-            policy=self.policy(node, within, inner),
+            writes=write_of(variable, node.id),
+            policy=self.policy(node, common, each, inner),
             meta=self.meta(node, str(node.get("description") or node.get("name") or "")),
         )
+        compiled = attach(compiled, common, self, within, int(self.fields["concurrency"]))
+        after = self.after(node, within)
+        return replace(compiled, after=after) if after else compiled
 
     def meta(self, node: ComposerNode, description: str = "", name: str = "") -> Meta:
         """Return the place and the labels of a node, for messages and drawings."""
-        return Meta(source=node.path, labels=_field_labels(node), description=description, name=name)
+        labels = _field_labels(node)
+        return Meta(source=node.path, labels=labels, description=description, name=name, phase=node.get("phase"))
 
-    def policy(self, node: ComposerNode, within: Within, inner: Within) -> Policy:
-        """Compile the timeout, the retries and the fallback of a node."""
-        timeout, retries = node.get("timeout"), node.get("maxRetries", 0)
-        if "retryDelay" in node.fields and not retries:
-            add_problem(self.warnings, join(node.path, "retryDelay"), "is not used without maxRetries")
-        on_error = self.on_error(node, within, inner)
-        if on_error is None and not timeout and not retries:
-            return NO_POLICY
-        delay = node.get("retryDelay", RETRY_DELAY) / 1000
-        retry = Retry(attempts=1 + retries, delay=delay) if retries else Retry()
-        return Policy(retry=retry, timeout=timeout / 1000 if timeout else None, on_error=on_error)
-
-    def on_error(self, node: ComposerNode, within: Within, inner: Within) -> OnError | None:
-        """Compile the value in place of a failed node; by default that is its data."""
-        on_error = node.get("onError")
-        if "fallback" in node.fields and on_error not in ("fallback", "continue"):
+    def policy(self, node: ComposerNode, common: CommonFields, within: Within, inner: Within) -> Policy:
+        """Compile the timeout, the retries and the fallback of a node; without a fallback its data is the value."""
+        if "fallback" in node.fields and common.failing.policy not in ("fallback", "continue"):
             add_problem(self.warnings, join(node.path, "fallback"), "is not used without onError: fallback or continue")
+        policy = compile_policy(common, self, within, within.data, has_timeout=node.type != "wait")
         if node.type == "validate" and node.get("required") is False:
-            return OnError(value=inner.data, reported=True)
-        if on_error not in ("fallback", "continue"):
-            return None
-        value = within.data
-        if "fallback" in node.fields:
-            value = self.value(node.get("fallback"), join(node.path, "fallback"), within)
-        return OnError(value=value, reported=on_error == "continue")
-
-    def skip_condition(self, node: ComposerNode, within: Within) -> Expr | None:
-        """Return the condition under which the node runs; that of a `conditional` chooses its value instead."""
-        if node.type == "conditional" or "condition" not in node.fields:
-            return None
-        return self.expression(node.get("condition"), join(node.path, "condition"), within)
-
-    def writes(self, node: ComposerNode) -> Expr | None:
-        """Return the write of a node's output to its variable, None without one."""
-        name = node.get("outputVar")
-        if not name:
-            return None
-        self.written.add(name)
-        return Obj(((name, output_ref(node.id)),))
+            return replace(policy, on_error=OnError(value=inner.data, reported=True))
+        return policy
 
     def after(self, node: ComposerNode, within: Within) -> frozenset[str]:
-        """Return the nodes that a node depends on; only nodes in a parallel node may have any."""
-        before = node.get("dependsOn") or ()
-        if before and not within.parallel:
-            add_problem(self.problems, join(node.path, "dependsOn"), "dependsOn is allowed only inside a parallel node")
-            return frozenset()
-        return frozenset(before)
+        """Return the nodes that a node of a parallel node depends on; a sequence is in their order already."""
+        return frozenset(node.get("dependsOn") or ()) if within.parallel else frozenset()
 
     # --- what each type does --------------------------------------------------------------------
 
@@ -314,6 +302,10 @@ class CompositionCompiler(Binder[Within]):
         add_problem(self.problems, path, f"must be milliseconds of 0 or more, or a reference to them, not {delay!r}")
         return Sleep(seconds=Lit(0))
 
+    def wait(self, node: ComposerNode, within: Within) -> Op:
+        """Compile a wait node."""
+        return compile_wait(node.fields, node.path, self, within)
+
     def merge(self, node: ComposerNode, within: Within) -> Op:
         """Compile a merge node to the function of its strategy."""
         sources = node.get("sources") or [None]
@@ -334,7 +326,9 @@ class CompositionCompiler(Binder[Within]):
         if root == "var":
             return self.variable(ref, path)
         if root in ("item", "index") and not within.item:
-            return self.report_reference(ref, path, f"${root} exists only in a map, filter or reduce node")
+            return self.report_reference(
+                ref, path, f"${root} exists only in a map, filter or reduce node, or with for_each"
+            )
         if root == "acc":
             if not within.acc:
                 return self.report_reference(ref, path, "$acc exists only in a reduce node")
@@ -356,6 +350,7 @@ OPS: Final[dict[str, Callable[[CompositionCompiler, ComposerNode, Within], Op]]]
     "conditional": CompositionCompiler.conditional,
     "parallel": CompositionCompiler.parallel,
     "delay": CompositionCompiler.delay,
+    "wait": CompositionCompiler.wait,
 }
 """By node type, the method that compiles it."""
 

@@ -15,7 +15,6 @@ from ...errors import Problem
 from ...fast_dataclass import dataclass
 from ...values import Json
 from .. import fields as f
-from ..budget import check_budget
 from ..fields import (
     Checker,
     Report,
@@ -29,7 +28,8 @@ from ..fields import (
     read_fields,
     read_nodes,
 )
-from ..undo import check_undo, check_undo_policy
+from ..node_fields import DOCUMENT_FIELDS, VALUE_NULLS, check_fallback, checkers, spellings
+from ..undo import check_undo
 
 
 class ComposerNodeType(StrEnum):
@@ -46,6 +46,7 @@ class ComposerNodeType(StrEnum):
     CONDITIONAL = "conditional"
     PARALLEL = "parallel"
     DELAY = "delay"
+    WAIT = "wait"
 
 
 class TransformType(StrEnum):
@@ -65,20 +66,8 @@ class TransformType(StrEnum):
 
 
 FIELDS: Final[dict[str, Checker]] = {
-    "id": f.name,
-    "kind": f.text,
-    "name": f.text,
-    "description": f.text,
-    "mcpPrompt": f.truth,
     "nodes": f.anything,
-    "inputSchema": f.anything,
-    "outputSchema": f.anything,
-    "variables": f.mapping,
-    "concurrency": f.positive,
-    "timeout": f.number,
-    "undo": check_undo_policy,
-    "budget": check_budget,
-    "metadata": f.mapping,
+    **DOCUMENT_FIELDS,
 }
 DEFAULTS: Final[dict[str, Json]] = {"name": "", "description": "", "concurrency": 8}
 
@@ -86,8 +75,6 @@ TYPE: Final = f.word_of(ComposerNodeType)
 NODE_FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
     "type": TYPE,
-    "name": f.text,
-    "description": f.text,
     "tool": f.name,
     "undo": check_undo,
     "inputMapping": f.anything,
@@ -98,8 +85,6 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "condition": f.condition,
     "then": f.anything,
     "otherwise": f.anything,
-    "onError": f.one_of(("stop", "fallback", "continue")),
-    "fallback": f.anything,
     "items": f.anything,
     "expression": f.anything,
     "initial": f.anything,
@@ -110,14 +95,12 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "sources": f.anything,
     "strategy": f.one_of(("object", "deep", "concat", "zip")),
     "nodes": f.anything,
-    "dependsOn": f.names,
     "delay": f.anything,
-    "outputVar": f.variable,
-    "timeout": f.number,
-    "maxRetries": f.count,
-    "retryDelay": f.number,
+    "event": f.name,
+    "approval": f.name,
+    **checkers("composition"),
 }
-NULLABLE: Final = ("then", "otherwise", "fallback", "initial", "expression")
+NULLABLE: Final = ("then", "otherwise", "initial", "expression", *VALUE_NULLS)
 PER_ITEM: Final = ("map", "filter", "reduce")
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "tool": ("tool", *PER_ITEM),
@@ -139,6 +122,8 @@ ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "strategy": ("merge",),
     "nodes": ("parallel",),
     "delay": ("delay",),
+    "event": ("wait",),
+    "approval": ("wait",),
 }
 NEEDED: Final[dict[str, str]] = {
     "tool": "tool",
@@ -194,6 +179,11 @@ class ComposerNode:
     def get(self, key: str, default: Json = None) -> Json:
         """Return a field, or the default if the document does not have it."""
         return self.fields.get(key, default)
+
+    @property
+    def has_nodes(self) -> bool:
+        """Return True if nodes are inside this one."""
+        return bool(self.bodies or self.arms)
 
     def with_inner(self) -> Iterator[ComposerNode]:
         """Yield this node and all nodes inside it, in the order of running."""
@@ -259,7 +249,7 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ComposerNode:
     if not isinstance(value, Mapping):
         add_problem(report, path, f"must be an object, not {f.type_name(value)}")
         return ComposerNode(path, {}, {}, [])
-    fields = read_fields(value, NODE_FIELDS, path, report, NULLABLE, ONLY_FOR)
+    fields = read_fields(value, NODE_FIELDS, path, report, NULLABLE, ONLY_FOR, spellings("composition"))
     bodies: dict[str, list[ComposerNode]] = {}
     for key in ("then", "otherwise"):
         if looks_like_nodes(fields.get(key)):
@@ -344,8 +334,9 @@ def _check_fields(node: ComposerNode, report: Report) -> None:
         fields["sources"] = []
     elif fields.get("sources") == []:
         add_problem(report, join(path, "sources"), "must be a non-empty list of references")
-    if fields.get("onError") == "fallback" and "fallback" not in fields:
-        add_problem(report, join(path, "fallback"), "required if onError is fallback")
+    check_fallback(fields, "composition", path, report)
+    if node.type == "wait" and ("event" in fields) == ("approval" in fields):
+        add_problem(report, path, "a wait node needs either event or approval")
 
 
 def _check_alternatives(node: ComposerNode, keys: tuple[str, str], report: Report) -> None:

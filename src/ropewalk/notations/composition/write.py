@@ -16,9 +16,10 @@ from ...ir import Graph, Node, Retry
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, in_milliseconds
 from ...values import Json
 from ..chain.write import delay_varies
+from ..node_fields import RETRY_DELAY
 from ..undo import write_undo
 from ..writing import PARALLEL, POLICY, Fields, FlowWriter, items_expr, milliseconds, outputs, without_output_check
-from .compile import MERGES, RETRY_DELAY, data_after
+from .compile import MERGES, data_after
 from .read import DEFAULTS, looks_like_nodes
 
 WIDTH: Final = int(DEFAULTS["concurrency"])

@@ -16,14 +16,23 @@ from typing import Final
 from ...errors import ExpressionError, Problem
 from ...expr import lift
 from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs
-from ...ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
-from ...ops import Call, Compute, Loop, Map, Sleep, Wait
+from ...ir import Channel, Flow, Graph, Meta, Node, Op, Policy
+from ...ops import Call, Compute, Loop, Map, Sleep
 from ...problems import MOST_PROBLEMS
 from ...values import Json, did_you_mean
 from ..fields import Report, add_problem, join
+from ..node_fields import (
+    CommonFields,
+    Failing,
+    attach,
+    compile_policy,
+    compile_wait,
+    read_common,
+    read_failing,
+)
 from ..undo import compile_undo
 from .models import ModelNodes, quote_key
-from .nodes import MODELS, SHARED_STATE, ExperienceNode, path_in, retry_of
+from .nodes import MODELS, SHARED_STATE, ExperienceNode, path_in
 from .read import (
     ANY,
     CONCURRENCY,
@@ -38,7 +47,7 @@ from .read import (
     node_entries,
 )
 
-ROOTS: Final = frozenset(("input", "state", "output", "item", "index", "iteration", "error", "secret"))
+ROOTS: Final = frozenset(("input", "state", "output", "item", "index", "iteration", "error", "secret", "var"))
 LABELS: Final = {  # where the document says what the graph calls so
     "args": "args",
     "items": "for_each.source",
@@ -63,7 +72,6 @@ COLLECTING: Final = ("array_append", "union")  # ways to merge that a for_each c
 TOOL_FIELD: Final = {"tool": "impl", "experience": "impl", "dataset": "source", "call": "tool", "cli-agent": "provider"}
 LOOP_LABELS: Final = {"again": "until", "limit": "max_iters"}
 PIPELINE_LABELS: Final = {"items": "items"}
-ROUND_SUFFIX: Final = ".round"  # of the id of the node that a for_each repeats
 
 
 class ExperienceCompiler:
@@ -78,6 +86,7 @@ class ExperienceCompiler:
         self.groups |= {part.id: "loop" for part in document.loops}
         self.owners: dict[str, Part | None] = {}  # by id: the loop or pipeline that holds it, None at the top
         self.models = ModelNodes(self)
+        self.failing = read_failing(document.fields, "on_error", "experience", Failing(), document.fields)
 
     def flow(self) -> Flow:
         """Return the Flow of the document; it is usable only if the document has no problems afterwards."""
@@ -103,8 +112,23 @@ class ExperienceCompiler:
         schema, seeds = input_and_seeds(document, body, state)
         policy = document.fields.get("undo")
         budget = document.fields.get("budget")
+        fields = document.fields
+        declared, output_schema = fields.get("result"), fields.get("outputSchema")
+        if declared is not None:
+            body = replace(body, result=self.value(declared, "result"))
+        elif output_schema is not None:
+            body = replace(body, result=Ref("state"))
+        timeout = fields.get("timeout")
         return Flow(
-            name=document.name, body=body, state=state, input_schema=schema, seeds=seeds, undo=policy, budget=budget
+            name=document.name,
+            body=body,
+            state=state,
+            input_schema=schema,
+            output_schema=output_schema,
+            timeout=timeout / 1000 if timeout else None,
+            seeds=seeds,
+            undo=policy,
+            budget=budget,
         )
 
     # --- names --------------------------------------------------------------------------------
@@ -188,7 +212,7 @@ class ExperienceCompiler:
 
         # Of a for_each only an iteration can.
         node = self.nodes.get(id)
-        return node is not None and not node.each and node.get("on_error", {}).get("policy") == "skip"
+        return node is not None and not node.each and self._common(node).failing.policy == "skip"
 
     def _edge_condition(self, edge: Edge) -> Expr:
         return self.expression(edge.when, join(edge.path, "when"))
@@ -232,7 +256,8 @@ class ExperienceCompiler:
         """Return the node, or the Map that repeats it for a for_each."""
 
         # The error policy of a for_each is that of an iteration: one that fails under `skip` does not stop the others.
-        id = f"{node.id}{ROUND_SUFFIX}" if node.each else node.id
+        common = self._common(node)
+        id = common.inner_id(node.id)
         meta = Meta(
             source=node.path,
             labels={**LABELS, "tool": TOOL_FIELD.get(node.kind, "tool")},
@@ -247,21 +272,16 @@ class ExperienceCompiler:
             op=self._op(node, id, entry, has_item=in_pipeline or node.each),
             result=Ref("out", (id, "answer")) if node.kind in ("agent", "skill") else None,
             writes=self._writes(node, id),
-            policy=self._policy(node),
+            policy=self._policy(node, common),
             meta=meta,
         )
         # The condition belongs to the whole node: a for_each tests it once, not per item.
-        when = None
-        if "when" in node.fields:
-            when = self.expression(node.get("when"), join(node.path, "when"))
-        each = node.get("for_each")
-        if each is None:
-            return _with_entry(replace(inner, when=when), entry)
-        items = self.value(each.get("source"), join(node.path, "for_each.source"))
-        body = Graph(nodes=(inner,), result=Ref("out", (id, *_output_path(node))), ordered=True)
-        limit = int(each.get("concurrency", self.document.concurrency or CONCURRENCY))
-        op = Map(items=items, body=body, limit=limit)
-        return _with_entry(Node(id=node.id, op=op, when=when, meta=meta), entry)
+        output = Ref("out", (id, *_output_path(node))) if node.each else None
+        width = self.document.concurrency or CONCURRENCY
+        return _with_entry(attach(inner, common, self, None, width, output=output), entry)
+
+    def _common(self, node: ExperienceNode) -> CommonFields:
+        return read_common(node.fields, "experience", node.path, self.failing, self.document.fields)
 
     def _op(self, node: ExperienceNode, id: str, entry: NodeEntry, has_item: bool) -> Op:
         if node.kind in ("agent", "skill"):
@@ -273,7 +293,7 @@ class ExperienceCompiler:
         if node.kind == "delay":
             return Sleep(seconds=Lit(node.get("delay", 0) / 1000))
         if node.kind == "wait":
-            return self._wait(node)
+            return compile_wait(node.fields, node.path, self, None)
         return self._call(node, entry, has_item)
 
     def _call(self, node: ExperienceNode, entry: NodeEntry, has_item: bool) -> Call:
@@ -297,29 +317,13 @@ class ExperienceCompiler:
             extra += [(name, Ref("index")) for name in ("_item_index", "$index")]
         return Call(tool=f"impl:{node.get('impl', '')}", args=args, also=Obj(tuple(extra)), undo=undo)
 
-    def _wait(self, node: ExperienceNode) -> Wait:
-        texts: dict[str, Expr | None] = {"event": None, "approval": None}
-        for key in texts:
-            if key in node.fields:
-                texts[key] = self.value(node.get(key), join(node.path, key))
-        timeout = node.get("timeout")
-        return Wait(event=texts["event"], approval=texts["approval"], timeout=Lit(timeout / 1000) if timeout else None)
-
-    def _policy(self, node: ExperienceNode) -> Policy:
-        on_error = node.get("on_error") or {}
-        policy = on_error.get("policy")
-        if policy in ("fail_run", "", None):
-            return NO_POLICY
-        if policy == "fallback":
-            value = self.value(on_error.get("value"), join(node.path, "on_error.value"))
-            return Policy(on_error=OnError(value=value))
-        if policy == "skip":
-            silent = node.kind != "tool" and bool(node.get("writes"))  # the null in its place is not written
-            return Policy(on_error=OnError(reported=True, writes=not silent))
-        if policy == "continue":
-            return Policy(on_error=OnError(reported=True))
-        attempts, delay, linear = retry_of(on_error)
-        return Policy(retry=Retry(attempts=attempts, delay=delay, factor=2.0, linear=linear))
+    def _policy(self, node: ExperienceNode, common: CommonFields) -> Policy:
+        has_timeout = node.kind not in ("wait", "cli-agent")
+        policy = compile_policy(common, self, None, has_timeout=has_timeout)
+        if policy.on_error is None or common.failing.policy != "skip":
+            return policy
+        silent = node.kind != "tool" and bool(node.get("writes"))  # the null in its place is not written
+        return replace(policy, on_error=replace(policy.on_error, writes=not silent))
 
     def _writes(self, node: ExperienceNode, id: str) -> Expr | None:
         """Return what a node writes to which fields of the state, None for nothing."""
@@ -368,7 +372,7 @@ class ExperienceCompiler:
             return Ref("out", (id,))
         return Ref("out", (id, *_output_path(node)))
 
-    def value(self, value: Json, path: str) -> Expr:
+    def value(self, value: Json, path: str, within: object = None) -> Expr:
         """Compile JSON with references in it; `path` is its place in the document."""
         return self._bind(lift(value, ROOTS, path=path, problems=self.problems))
 
@@ -378,7 +382,7 @@ class ExperienceCompiler:
         expr = lift(text, ROOTS, problems=problems)
         return None if problems else self._bind(expr)
 
-    def expression(self, text: Json, path: str) -> Expr:
+    def expression(self, text: Json, path: str, within: object = None) -> Expr:
         """Compile the text of a condition; `path` is its place."""
 
         # Problems are reported, and null replaces it.
@@ -413,6 +417,8 @@ class ExperienceCompiler:
                 return Ref("out", (*output.path, *ref.path[1:]), column=ref.column, original=ref)
             if ref.root == "output":
                 return Ref("out", (), column=ref.column)
+            if ref.root == "var":
+                return Ref("state", ref.path, column=ref.column, original=ref)
             if ref.root == "iteration":
                 return Ref("round", ref.path, column=ref.column, original=ref)
             return ref

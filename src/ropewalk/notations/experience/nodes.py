@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ...expr.ast import Path
 from ...expr.reference_paths import read_path
@@ -20,6 +20,7 @@ from ...fast_dataclass import dataclass
 from ...values import Json, did_you_mean
 from .. import fields as f
 from ..fields import Checker, Report, add_problem, check_schema, join, read_object
+from ..node_fields import VALUE_NULLS, check_fallback, checkers, spellings
 from ..undo import check_undo, check_undos
 
 SOURCES: Final[dict[str, tuple[str, ...]]] = {
@@ -108,8 +109,6 @@ SHARED_STATE: Final = "_shared_state"
 """The argument that passes the state of the outer experience to an inner one that shares it."""
 GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "$item", "$index", "_env")
 """The arguments that every module gets from the run, in addition to its own."""
-POLICIES: Final = ("fail_run", "skip", "retry", "continue", "fallback")
-BACKOFFS: Final = ("linear", "exponential")
 
 
 def identifier(value: Json, path: str, report: Report) -> Json:
@@ -142,14 +141,9 @@ def output(value: Json, path: str, report: Report) -> Json:
 NODE: Final[dict[str, Checker]] = {
     "id": identifier,
     "kind": f.one_of(KINDS),
-    "description": f.text,
     "impl": f.name,
     "args": f.mapping,
     "reads": f.names,
-    "writes": f.names,
-    "phase": f.name,
-    "on_error": f.anything,
-    "for_each": f.anything,
     "source": f.anything,
     "tool": f.name,
     "undo": check_undo,
@@ -170,10 +164,9 @@ NODE: Final[dict[str, Checker]] = {
     "state_scope": f.one_of(SCOPES),
     "event": f.name,
     "approval": f.name,
-    "timeout": f.number,
-    "when": f.condition,
     "value": f.anything,
     "delay": f.number,
+    **checkers("experience"),
 }
 MODELS: Final = ("agent", "skill", "cli-agent")
 """The kinds that ask a model, one of them through a program."""
@@ -194,13 +187,11 @@ ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "max_rounds": ("agent", "skill"),
     "provider": ("cli-agent",),
     "output_format": ("cli-agent",),
-    "timeout_ms": ("cli-agent",),
     "workdir": ("cli-agent",),
     "extra_args": ("cli-agent",),
     "state_scope": ("experience",),
     "event": ("wait",),
     "approval": ("wait",),
-    "timeout": ("wait",),
     "value": ("value",),
     "delay": ("delay",),
 }
@@ -224,17 +215,6 @@ WRITES: Final = {
     "delay": (0, 0),
 }
 """How many fields of the state a node of this kind writes, at least and at most; the others write any number."""
-
-FOR_EACH: Final[dict[str, Checker]] = {"source": f.anything, "concurrency": f.positive}
-ON_ERROR: Final[dict[str, Checker]] = {
-    "policy": f.one_of(POLICIES),
-    "attempts": f.positive,
-    "backoff": f.one_of(BACKOFFS),
-    "base_ms": f.number,
-    "value": f.anything,
-}
-OF_POLICY: Final = {"value": "fallback"}
-"""The fields of an error policy that are not for `retry`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,12 +255,25 @@ def list_of(value: Json, path: str, report: Report) -> Iterator[tuple[str, Json]
 
 def node_of(value: Json, path: str, report: Report, expected: str = "an object") -> ExperienceNode:
     """Read one node."""
-    fields = read_object(value, NODE, path, report, required=("id", "kind"), nulls=("value",), expected=expected)
-    if "on_error" in fields:
-        fields["on_error"] = _read_on_error(fields["on_error"], join(path, "on_error"), report)
-    if "for_each" in fields:
-        place = join(path, "for_each")
-        fields["for_each"] = read_object(fields["for_each"], FOR_EACH, place, report, required=("source",))
+    fields = read_object(
+        value,
+        NODE,
+        path,
+        report,
+        required=("id", "kind"),
+        nulls=("value", *VALUE_NULLS),
+        expected=expected,
+        others=spellings("experience"),
+    )
+    check_fallback(fields, "experience", path, report)
+    # Both are in milliseconds; only the program of a `cli-agent` gets its timeout as an argument.
+    own, other = ("timeout_ms", "timeout") if fields.get("kind") == "cli-agent" else ("timeout", "timeout_ms")
+    if other in fields:
+        value = fields.pop(other)
+        if own in fields:
+            add_problem(report, join(path, other), f"is another name of {own}; give one of them")
+        elif value:
+            fields[own] = value
     if "source" in fields:
         fields["source"] = source_of(fields["source"], join(path, "source"), report)
     _read_schema(fields, path, report)
@@ -317,8 +310,7 @@ def _check_fields(node: ExperienceNode, report: Report) -> None:
     for key in node.fields:
         kinds = ONLY_FOR.get(key)
         if kinds is not None and kind not in kinds:
-            instead = "; how long a call may take is [limits] tool_timeout in ropewalk.toml" if key == "timeout" else ""
-            message = f"{_a(kind)} node has no {key}; only {' or '.join(kinds)} nodes do{instead}"
+            message = f"{_a(kind)} node has no {key}; only {' or '.join(kinds)} nodes do"
             add_problem(report, join(node.path, key), message)
     if kind == "tool":
         for key in node.get("args", ()):
@@ -347,30 +339,3 @@ def _check_writes(node: ExperienceNode, report: Report) -> None:
 
 def _a(kind: str) -> str:
     return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
-
-
-def _read_on_error(value: Json, path: str, report: Report) -> dict[str, Json]:
-    """Read an error policy: `skip` or `{policy: skip}` -> `{policy: skip}`."""
-    if isinstance(value, str):
-        policy = f.one_of(POLICIES)(value, path, report)
-        if policy == "fallback":
-            add_problem(report, path, "needs a fallback value: {policy: fallback, value: ...}")
-        return {"policy": policy}
-    expected = f"one of {', '.join(POLICIES)}, or an object"
-    fields = read_object(value, ON_ERROR, path, report, required=("policy",), nulls=("value",), expected=expected)
-    for key in fields:
-        owner = OF_POLICY.get(key, "retry")
-        if key != "policy" and fields.get("policy", owner) not in (owner, ""):
-            add_problem(
-                report, join(path, key), f"only the policy {owner} has {key}; this policy is {fields['policy']}"
-            )
-    if fields.get("policy") == "fallback" and "value" not in fields:
-        add_problem(report, join(path, "value"), "required for the policy fallback")
-    return fields
-
-
-def retry_of(on_error: dict[str, Any]) -> tuple[int, float, bool]:
-    """Return the attempts, the first delay in seconds, and True if the delay grows linearly."""
-    attempts = int(on_error.get("attempts", 3))
-    delay = float(on_error.get("base_ms", 100)) / 1000
-    return attempts, delay, on_error.get("backoff", "exponential") == "linear"

@@ -33,10 +33,9 @@ from ...problems import Problems, Warnings
 from ...state import REDUCERS, has_type, json_type
 from ...values import Json, did_you_mean
 from .. import fields as f
-from ..budget import check_budget
 from ..chain.compile import any_of
 from ..fields import Checker, Report, add_problem, check_schema, join, read_object
-from ..undo import check_undo_policy
+from ..node_fields import DOCUMENT_FIELDS
 from .nodes import SCOPES, ExperienceNode, identifier, list_of, node_of
 
 CONCURRENCY: Final = 4
@@ -56,20 +55,16 @@ def version(value: Json, path: str, report: Report) -> Json:
 
 
 DOCUMENT: Final[dict[str, Checker]] = {
+    **DOCUMENT_FIELDS,
     "name": f.name,
     "version": version,
-    "description": f.text,
-    "mcpPrompt": f.truth,
     "phases": f.anything,
     "runtime": f.anything,
     "state": f.anything,
     "graph": f.anything,
     "inputSchema": f.mapping,
     "state_scope": f.one_of(SCOPES),
-    "undo": check_undo_policy,
-    "budget": check_budget,
     "files": f.mapping,
-    "kind": f.text,
 }
 RUNTIME: Final[dict[str, Checker]] = {"concurrency": f.positive, "env": f.names}
 STATE: Final[dict[str, Checker]] = {"schema": f.mapping, "store": f.name}
@@ -194,7 +189,7 @@ class ExperienceDocument:
     @property
     def concurrency(self) -> int:
         """How many nodes of a region may run at once."""
-        return int(self.fields.get("runtime", {}).get("concurrency", CONCURRENCY))
+        return int(self.fields.get("runtime", {}).get("concurrency", self.fields.get("concurrency", CONCURRENCY)))
 
     @property
     def env(self) -> tuple[str, ...]:
@@ -210,14 +205,18 @@ def read(config: Mapping[str, Json]) -> ExperienceDocument:
     # Work on a copy: reading renames keys and removes invalid fields.
     copy = f.copy_plain(config, "", report)
     fields = read_object(copy, DOCUMENT, "", report, required=("name", "version", "state", "graph"))
-    fields.pop("kind", None)
+    for key in ("kind", "metadata"):
+        fields.pop(key, None)
     if "runtime" in fields:
         fields["runtime"] = read_object(fields["runtime"], RUNTIME, "runtime", report)
         _check_env_names(fields["runtime"].get("env", ()), report)
     document = ExperienceDocument(fields, _state_schema(fields, report), problems=report)
     # Remove an invalid schema, so that compiling it does not report it again.
-    if "inputSchema" in fields and not check_schema(fields["inputSchema"], "inputSchema", report):
-        del fields["inputSchema"]
+    for key in ("inputSchema", "outputSchema"):
+        if key in fields and not check_schema(fields[key], key, report):
+            del fields[key]
+    for name, value in fields.get("variables", {}).items():
+        document.schema.setdefault(name, {"type": ANY, "default": value})
     state = fields.get("state")
     if isinstance(state, Mapping) and state.get("store") is not None:
         message = (
@@ -303,6 +302,9 @@ def _read_graph(document: ExperienceDocument) -> None:
     for path, value in list_of(graph.get("edges"), "graph.edges", report):
         edge = read_object(value, EDGE, path, report, required=("from", "to"))
         document.edges.append(Part(path, edge))
+    for node in document.nodes:
+        for id in node.get("after", ()):
+            document.edges.append(Part(join(node.path, "after"), {"from": id, "to": node.id}))
     for path, value in list_of(graph.get("loops"), "graph.loops", report):
         loop = read_object(value, LOOP, path, report, required=("id", "body"))
         if "budget" in loop:

@@ -44,13 +44,13 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         raise InvalidFlow(all_problems(document.problems, flow), flow)
     return Compiled(
         kind="experience",
-        id=document.name,
+        id=str(document.fields.get("id", document.name)),
         name=document.name,
         document=document.fields,
         flow=flow,
         warnings=tuple(document.warnings),
         render=Rendering(document, flow.body),
-        value_from="state",
+        value_from="state" if document.fields.get("result") is None else "result",
         local=True,
         env=document.env,
         at_once=("runtime", "concurrency"),
@@ -61,6 +61,7 @@ class Rendering:
     """Writes an ending of the engine as the result of an experience."""
 
     def __init__(self, document: ExperienceDocument, body: Graph) -> None:
+        self.has_result = document.fields.get("result") is not None
         self.name, self.version = document.name, str(document.fields["version"])
         self.outputs = {
             node.id: path_in(str(node.get("output"))) or () for node in document.nodes if node.get("output")
@@ -77,6 +78,7 @@ class Rendering:
             "success": ending.status == "completed",
             "executionId": ending.run_id,
             "status": ending.status,
+            **({"result": ending.value} if self.has_result else {}),
             "finalState": ending.state,
             "errors": errors,
             "warnings": warnings,

@@ -72,6 +72,8 @@ def _with_tools_named(problem: Problem, code: str, project: Project, names: Sequ
             return replace(problem, message=f"{problem.message}; {why}", suggestion=None)
         # The compiler knows the names of the program and the language; the tools may be nearer.
         known = names if problem.suggestion is None else [*names, problem.suggestion]
+        if unknown[1] in known:  # a flow that has not been read yet
+            return replace(problem, suggestion=None)
         near = did_you_mean(unknown[1], known)
         return replace(problem, suggestion=near) if near else problem
     called = re.match(r"\w+\.\w+", code[(problem.column or 1) - 1 :])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, cast
@@ -23,7 +23,7 @@ from ...content import TYPES, from_mcp, with_mcp_blocks
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...values import Json, is_json, parse_json
-from ..signature import KEY, integer_parameters, is_async, is_async_generator
+from ..signature import KEY, integer_parameters, is_async, is_async_generator, with_arguments_object
 from ..tool import Handler, ProgressEvent, ToolExecutionResult
 from .kinds import BackendKind
 from .local import collect, maybe_await, threads
@@ -235,10 +235,12 @@ class Routed:
         raise NotImplementedError
 
 
-def handler_route(handler: Handler, get_engine: EngineGetter | None = None) -> Route:
+def handler_route(handler: Handler, get_engine: EngineGetter | None = None, schema: Json = None) -> Route:
     """Return the route to a Python callable, which gets the arguments by name."""
     if isinstance(handler, Routed):
         return handler.route(get_engine)
+    if isinstance(schema, dict):
+        handler = with_arguments_object(handler, schema)
     route = _callable_route(handler)
     key_parameter = getattr(handler, KEY, None)
     return route if key_parameter is None else _with_key(route, key_parameter)
@@ -287,16 +289,19 @@ def _with_key(route: Route, name: str) -> Route:
     )
 
 
-def registry_route(registry: LocalRegistry | None, name: str, get_engine: EngineGetter | None = None) -> Route:
-    """Return the route to a handler that is looked up by name at every call."""
+def registry_route(
+    registries: Sequence[LocalRegistry], name: str, get_engine: EngineGetter | None = None, schema: Json = None
+) -> Route:
+    """Return the route to a handler that is looked up by name at every call, in one registry after another."""
 
     async def look_up() -> Route:
-        if registry is None:
+        if not registries:
             raise ConfigError("local registry not configured")
-        handler = await maybe_await(registry.get(name))
-        if handler is None:
-            raise MissingHandler(f'local handler "{name}" not found')
-        return handler_route(handler, get_engine)
+        for registry in registries:
+            handler = await maybe_await(registry.get(name))
+            if handler is not None:
+                return handler_route(handler, get_engine, schema)
+        raise MissingHandler(f'local handler "{name}" not found')
 
     async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
         return await (await look_up()).send(args, key, timeout, on_progress)

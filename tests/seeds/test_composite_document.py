@@ -1,0 +1,46 @@
+"""The document of ComposableToolBuilder: its own example and sentences as tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ropewalk import ComposableToolBuilder, Tool, Toolbox
+from ropewalk.agents import ComposableStep, ComposableToolSpec, ToolExecutionResult
+
+SCHEMA = {"type": "object", "properties": {"topic": {"type": "string"}}}
+
+
+async def test_example() -> None:
+    registry = Toolbox()
+    query = {"type": "object", "properties": {"query": {"type": "string"}}}
+    text = {"type": "object", "properties": {"text": {"type": "string"}}}
+    registry.register(Tool("web_search", "", query), handler=lambda query: {"snippet": f"about {query}"})
+    registry.register(Tool("summarise_text", "", text), handler=lambda text: text.upper())
+
+    async def execute_tool(tool_name: str, args: dict[str, Any], ctx: Any) -> ToolExecutionResult:
+        tool = registry.get(tool_name)
+        assert tool is not None
+        return await tool.execute(args, ctx)
+
+    builder = ComposableToolBuilder(execute_tool)
+    steps: list[ComposableStep] = [
+        {"name": "search", "tool": "web_search", "inputMapping": {"query": "$input.topic"}},
+        {"name": "summarise", "tool": "summarise_text", "inputMapping": {"text": "$prev.snippet"}},
+    ]
+    spec: ComposableToolSpec = {"mode": "compose", "steps": steps}
+    tool = builder.build("research", "Search then summarise a topic", SCHEMA, spec)  # type: ignore[arg-type]
+    result = await tool.execute({"topic": "quantum computing"}, {"user": "u"})
+    assert (result.success, result.output) == (True, "ABOUT QUANTUM COMPUTING")
+    failed = await registry.get("web_search").execute({"query": 5})  # type: ignore[union-attr]
+    assert (failed.success, failed.error) == (False, 'args.query: 5 is not of type "string"')
+
+
+def test_validate_has_the_documented_members() -> None:
+    async def execute_tool(tool_name: str, args: Any, context: Any) -> ToolExecutionResult:
+        return ToolExecutionResult(True)
+
+    builder = ComposableToolBuilder(execute_tool)
+    result = builder.validate({"steps": []})
+    assert not result["valid"]
+    assert result["errors"] == ["ComposableToolSpec.steps must be a non-empty array."]
+    assert builder.validate({"mode": "compose", "steps": [{"tool": "a"}]})["valid"]
