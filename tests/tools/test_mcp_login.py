@@ -23,9 +23,9 @@ from ropewalk import Runner, Toolbox
 from ropewalk.config.secrets import ProcessSecrets
 from ropewalk.errors import ConfigError, ExecutionFailed
 from ropewalk.tools.mcp.auth_settings import auth_settings
+from ropewalk.tools.mcp.authorization_server import token_answer
 from ropewalk.tools.mcp.login import Loopback
 from ropewalk.tools.mcp.login_errors import LoginRequired
-from ropewalk.tools.mcp.oauth import token_answer
 from ropewalk.tools.mcp.servers import McpServers
 from tiers import Scale
 

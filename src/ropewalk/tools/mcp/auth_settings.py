@@ -27,7 +27,13 @@ NO_AUTH: Final = "none"
 
 _KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     # kind: the keys that it needs, and those that it may have
-    LOGIN: ((), ("client_id", "client_secret", "issuer", "client_metadata_url", "scope", "redirect_port", "dpop")),
+    LOGIN: (
+        (),
+        (
+            *("client_id", "client_secret", "issuer", "client_metadata_url", "scope", "redirect_port", "dpop"),
+            *("metadata_issuer", "assume_pkce", "resource", "refresh_scope"),
+        ),
+    ),
     CLIENT_CREDENTIALS: (
         ("client_id", "issuer"),
         ("client_secret", "client_auth", "private_key", "private_key_file", "algorithm", "scope", "dpop"),
@@ -44,6 +50,7 @@ _EITHER: Final[Mapping[str, tuple[str, ...]]] = {
     WORKLOAD: ("assertion", "assertion_file"),
     ENTERPRISE: ("id_token", "id_token_file"),
 }
+_SWITCHES: Final = ("dpop", "assume_pkce", "resource", "refresh_scope")
 _CLIENT_AUTH: Final = ("client_secret_basic", "client_secret_post")
 _ALGORITHMS: Final = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
@@ -63,6 +70,12 @@ class AuthSettings:
     redirect_port: int = 0
     # Bind tokens to a key of this process (RFC 9449).
     dpop: bool = False
+    # Log in at an authorization server whose metadata do not mention PKCE.
+    assume_pkce: bool = False
+    # Name the MCP server in requests for tokens (RFC 8707).
+    resource: bool = True
+    # Name the rights of the login again at each refresh.
+    refresh_scope: bool = False
 
 
 def auth_settings(what: str, value: Any) -> AuthSettings:
@@ -91,14 +104,16 @@ def auth_settings(what: str, value: Any) -> AuthSettings:
     if "client_secret" in settings and "issuer" not in settings:
         why = "the address of the authorization server that may see the secret"
         raise ConfigError(f"{what}: client_secret needs issuer: {why}")
-    texts = {key: text for key, text in settings.items() if key not in ("type", "redirect_port", "dpop")}
+    texts = {key: text for key, text in settings.items() if key not in ("type", "redirect_port", *_SWITCHES)}
     _check_texts(what, texts)
-    port, dpop = settings.get("redirect_port", 0), settings.get("dpop", False)
+    port = settings.get("redirect_port", 0)
+    switches: dict[str, Any] = {key: settings[key] for key in _SWITCHES if key in settings}
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
         raise ConfigError(f"{what}: redirect_port must be a port, not {port!r:.100}")
-    if not isinstance(dpop, bool):
-        raise ConfigError(f"{what}: dpop must be true or false, not {dpop!r:.100}")
-    return AuthSettings(kind=kind, texts=texts, redirect_port=port, dpop=dpop)
+    for key, value in switches.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{what}: {key} must be true or false, not {value!r:.100}")
+    return AuthSettings(kind=kind, texts=texts, redirect_port=port, **switches)
 
 
 def resolved_auth(where: str, auth: AuthSettings) -> tuple[dict[str, str], Secrets]:

@@ -13,10 +13,9 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import httpx2
-import orjson
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError, OAuthTokenError
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match, union_scopes
@@ -28,11 +27,19 @@ from mcp.shared.auth import (
     ProtectedResourceMetadata,
 )
 from mcp.shared.auth_utils import calculate_token_expiry
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import AnyHttpUrl, AnyUrl, BaseModel, ValidationError
 
 from ...config.secrets import remember_secrets
 from ...errors import ConfigError
 from .auth_settings import require_safe_address, resolved_auth
+from .authorization_server import (
+    client_answer,
+    refresh_answer,
+    refusal_answer,
+    require_same_network,
+    send_bounded,
+    token_answer,
+)
 from .config import ServerConfig
 from .login_errors import LoginRequired
 from .logins import LoginStore
@@ -43,7 +50,6 @@ if TYPE_CHECKING:
 FAILURES: Final = (OAuthFlowError, LoginRequired, ConfigError, ValidationError)
 """What an authorization may raise; none of it says anything about other requests."""
 
-_TOKENS: Final = ("access_token", "refresh_token", "id_token")
 _NO_REDIRECT: Final = "http://127.0.0.1/callback"
 _EXPIRED: Final = 1.0  # seconds since 1970: the SDK refreshes a token with such an end
 
@@ -190,16 +196,18 @@ class ServerAuth(httpx2.Auth):
         context: OAuthContext | None = getattr(self.provider, "context", None)
         if context is not None and (context.auth_server_url is not None or request.method != "GET"):
             self._require_issuer(context)
-        wants_tokens = b"grant_type=" in request.content
+        await require_same_network(str(request.url), self.config.url, self.issuer or self.config.url)
+        wants_tokens, seconds = b"grant_type=" in request.content, self.config.connect_timeout
+        is_refresh = b"grant_type=refresh_token" in request.content
         if wants_tokens:
             request.headers["accept"] = "application/json"  # otherwise some servers answer as a form
         if self.key is not None:
             self.key.prove(request)
-        response = await client.send(request)
+        response = await send_bounded(client, request, seconds)
         if self.key is not None:
             if self.key.wants_nonce(response):
                 self.key.prove(request)
-                response = await client.send(request)
+                response = await send_bounded(client, request, seconds)
             self.key.take_nonce(response)
             if "dpop" in request.headers and response.status_code in (200, 201):
                 try:
@@ -207,10 +215,16 @@ class ServerAuth(httpx2.Auth):
                 except ValueError as error:
                     raise OAuthTokenError(str(error)) from error
         is_busy = response.status_code >= 500 or response.status_code == 429
-        if is_busy and b"grant_type=refresh_token" in request.content:
+        if is_busy and is_refresh:
             # The SDK would forget the login.
             raise OAuthTokenError(f"the authorization server cannot refresh the login now: HTTP {response.status_code}")
-        return token_answer(response) if wants_tokens and response.is_success else response
+        if request.method != "POST":
+            return response
+        if not response.is_success:
+            return refusal_answer(response)
+        if is_refresh:
+            return refresh_answer(response)
+        return token_answer(response) if wants_tokens else client_answer(response)
 
     def _require_issuer(self, context: OAuthContext) -> None:
         """Check the authorization server before the flow registers a client there, or shows a secret to it."""
@@ -252,7 +266,10 @@ class LoginAuth(ServerAuth):
             scope=union_scopes(texts.get("scope"), scope),
         )
         metadata_url = texts.get("client_metadata_url")
-        self.provider = OAuthClientProvider(config.url, metadata, self, self._redirect, receive, metadata_url)
+        self._metadata_issuer = texts.get("metadata_issuer")
+        self._stated_issuer: str | None = None  # the issuer as the metadata spell it, if they spell it differently
+        self._receive = receive
+        self.provider = OAuthClientProvider(config.url, metadata, self, self._redirect, self._result, metadata_url)
         self._context = self.provider.context
 
     def secrets(self) -> frozenset[str]:
@@ -316,16 +333,76 @@ class LoginAuth(ServerAuth):
         await self.run_flow(request, refusal_for_scope(challenge))
 
     async def send(self, client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-        """Send a request of the flow; of several authorization servers, the SDK sees the configured one first."""
+        """Send a request of the flow as the settings want it; the SDK sees the answer as it expects it."""
+        is_refresh = b"grant_type=refresh_token" in request.content
+        if request.method == "POST":
+            if not is_refresh and self._context.oauth_metadata is None:
+                self._require_pkce(None)
+            request = self._with_settings(request, is_refresh=is_refresh)
         response = await super().send(client, request)
-        if self.issuer is None or request.method != "GET" or response.status_code != 200:
+        if request.method != "GET" or response.status_code != 200:
             return response
+        return self._own_resource(response) or self._own_metadata(response) or response
+
+    def _own_resource(self, response: httpx2.Response) -> httpx2.Response | None:
+        """Return the metadata of the MCP server with the configured authorization server first."""
         try:
             resource = ProtectedResourceMetadata.model_validate_json(response.content)
         except ValidationError:
-            return response  # another document
-        resource.authorization_servers.sort(key=lambda url: not issuers_match(str(url), str(self.issuer)))
+            return None  # another document
+        if self.issuer is not None:
+            resource.authorization_servers.sort(key=lambda url: not issuers_match(str(url), str(self.issuer)))
         return httpx2.Response(200, content=resource.model_dump_json(exclude_none=True), request=response.request)
+
+    def _own_metadata(self, response: httpx2.Response) -> httpx2.Response | None:
+        """Return the metadata of the authorization server, if this login may use it, under the issuer it is expected
+        to name.
+        """
+        try:
+            metadata = OAuthMetadata.model_validate_json(response.content)
+        except ValidationError:
+            return None  # another document
+        self._require_pkce(metadata.code_challenge_methods_supported)
+        stated = str(metadata.issuer)
+        expected = self._context.auth_server_url or self._context.get_authorization_base_url(self.config.url)
+        if stated != expected:
+            if stated.rstrip("/") != expected.rstrip("/") and stated != self._metadata_issuer:
+                why = f"the metadata of the authorization server {expected} name the issuer {stated}"
+                raise OAuthFlowError(f'{why}; if that is right, set auth.metadata_issuer = "{stated}"')
+            metadata.issuer = AnyHttpUrl(expected)
+            self._stated_issuer = stated
+        return httpx2.Response(200, content=metadata.model_dump_json(exclude_none=True), request=response.request)
+
+    def _require_pkce(self, methods: list[str] | None) -> None:
+        """Refuse an authorization server that does not say that it protects codes with PKCE and S256."""
+        if "S256" in (methods or ()) or (methods is None and self.config.auth.assume_pkce):
+            return
+        said = "does not say that it supports PKCE" if methods is None else f"supports PKCE only with {methods!r:.100}"
+        hint = "; if it does, set auth.assume_pkce = true" if methods is None else ""
+        raise OAuthFlowError(f"its authorization server {said} (S256), which protects logins from theft{hint}")
+
+    def _with_settings(self, request: httpx2.Request, *, is_refresh: bool) -> httpx2.Request:
+        """Return a request for tokens as the settings want it: without `resource`, or with the scope at a refresh."""
+        auth = self.config.auth
+        if b"grant_type=" not in request.content or (auth.resource and not (is_refresh and auth.refresh_scope)):
+            return request
+        form = dict(parse_qsl(request.content.decode(), keep_blank_values=True))
+        if not auth.resource:
+            form.pop("resource", None)
+        scope = None if self.tokens is None else self.tokens.scope or self._context.client_metadata.scope
+        if is_refresh and auth.refresh_scope and scope:
+            form["scope"] = scope
+        headers = {name: text for name, text in request.headers.items() if name != "content-length"}
+        return httpx2.Request("POST", request.url, headers=headers, content=urlencode(form))
+
+    async def _result(self) -> AuthorizationCodeResult:
+        """Wait for the browser, and return its answer with the issuer in the spelling that the SDK expects."""
+        assert self._receive is not None, "only a login runs this part of the flow"
+        result = await self._receive()
+        server = self._context.oauth_metadata
+        if result.iss is not None and result.iss == self._stated_issuer and server is not None:
+            result.iss = str(server.issuer)
+        return result
 
     async def _redirect(self, address: str) -> None:
         """Show the address to the person; the metadata of the authorization server is known by now."""
@@ -336,6 +413,10 @@ class LoginAuth(ServerAuth):
             if "client_secret_basic" not in methods and "client_secret_post" in methods:
                 client.token_endpoint_auth_method = "client_secret_post"
         assert self._show is not None, "only a login runs this part of the flow"
+        if not self.config.auth.resource:
+            place, _, query = address.partition("?")
+            # The address of the authorization server may have a query of its own.
+            address = f"{place}?{urlencode([pair for pair in parse_qsl(query) if pair[0] != 'resource'])}"
         await self._show(address)
 
     def _must_refresh(self, sent: str | None) -> bool:
@@ -368,30 +449,6 @@ class LoginAuth(ServerAuth):
             resource=context.protected_resource_metadata,
             key=None if self.key is None else self.key.pem,
         )
-
-
-def token_answer(response: httpx2.Response) -> httpx2.Response:
-    """Return an answer with tokens as JSON, and keep its tokens out of everything that is shown."""
-    try:
-        answer = orjson.loads(response.content)
-    except orjson.JSONDecodeError:
-        answer = dict(parse_qsl(response.text))
-    if not isinstance(answer, dict):
-        answer = {}
-    remember_secrets(frozenset(str(answer[name]) for name in _TOKENS if answer.get(name)))
-    if "error" in answer and "access_token" not in answer:
-        reason = answer.get("error_description") or answer["error"]
-        raise OAuthTokenError(f"the authorization server refuses the login: {str(reason)[:500]}")
-    try:
-        tokens = OAuthToken.model_validate({"token_type": "Bearer", **answer})
-    except ValidationError as error:
-        # The text of the error would show the tokens.
-        wrong = ", ".join(".".join(map(str, part["loc"])) for part in error.errors(include_input=False))
-        kind = response.headers.get("content-type", "no content type")
-        message = f"the answer of the authorization server ({kind}) has no valid {wrong}"
-    else:
-        return httpx2.Response(200, content=tokens.model_dump_json(exclude_none=True), request=response.request)
-    raise OAuthTokenError(message)
 
 
 def refusal_for_scope(challenge: str) -> httpx2.Response:
