@@ -191,7 +191,7 @@ def test_a_budget_holds_over_the_chunks_of_all_workers(crew: Start) -> None:
     scene.hire(2)
     # A worker spreads a map once it has heard of another one, so the first runs may have no parts.
     for number in range(40):
-        before = len(calls(scene, "start")) if number else 0
+        before = calls(scene, "start").total() if number else 0
         scene.submit("chain.yaml", id=(id := f"x{number}"), input={"items": list(range(1500))})
         assert scene.until_ended(id) == "failed"
         if parts(scene):
@@ -200,6 +200,6 @@ def test_a_budget_holds_over_the_chunks_of_all_workers(crew: Start) -> None:
     assert row is not None
     assert "the budget of 700 calls is used up" in row.error["message"]
     assert parts(scene)
-    assert 300 < len(calls(scene, "start")) - before < 700  # one call was that of `base`
+    assert 300 < calls(scene, "start").total() - before < 700  # one call was that of `base`
     with closing(open_store(scene.url)) as store:
         assert store.used(f"project run:{id}")["calls"] == 700  # type: ignore[attr-defined]
