@@ -54,27 +54,25 @@ class WriteBatch:
         self._batches_in_thread = 0  # batches that the thread has
         self._is_sending = False  # whether the writer is sending a batch without the thread
         self._scheduled = False
-        # Of this turn of the loop: the run that writes (None while only opened), whether others do, the early writes.
-        self._run: OpenRun | None = None
+        # Of this turn of the loop: the task that added the first item, whether others added some, and the early writes.
+        self._task: asyncio.Task[Any] | None = None
         self._is_shared = self._was_shared = False
         self._early = 0
 
     def add(self, item: Item) -> None:
         """Add an item; it is written with others in the next turn of the loop."""
         self.items.append(item)
-        run = item[1]
+        task = asyncio.current_task(self.loop)
         if not self._scheduled:
-            self._run = run
+            self._task = task
             self._schedule()
-        elif self._run is None and run is not None:
-            self._run = run  # the one that was just opened
-        elif run is None or run is not self._run:
+        elif task is not self._task:
             self._is_shared = True
 
     def write_early(self) -> None:
-        """Write the items now, if one run is the only one that writes in this turn of the loop."""
+        """Write the items now, if the task that calls is the only one that writes in this turn of the loop."""
 
-        # Nobody can know whether the loop has more to do. So of runs that write in the same turn the first one writes
+        # Nobody can know whether the loop has more to do. So of tasks that write in the same turn the first one writes
         # early, and none of them in the next turn.
         is_shared = self._is_shared or self._was_shared
         if not (is_shared or self._batches_in_thread or self._early >= _MOST_EARLY):
@@ -112,7 +110,7 @@ class WriteBatch:
 
     def _flush(self) -> None:
         self._was_shared, self._is_shared = self._is_shared, False
-        self._scheduled, self._early, self._run = False, 0, None
+        self._scheduled, self._early, self._task = False, 0, None
         self._write()
 
     def _write(self) -> None:
