@@ -327,3 +327,11 @@ def test_an_input_that_breaks_the_schema_calls_nothing(notation: str) -> None:
         assert recorder.calls == []
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("notation", ["composition", "composite"])
+def test_a_long_row_of_nodes_that_wait_for_the_next_one_is_read(notation: str) -> None:
+    nodes = [node(notation, f"n{i}", args={}, **({"after": [f"n{i + 1}"]} if i < 1999 else {})) for i in range(2000)]
+    with App("memory", tools=Recorder().tools()) as app:
+        flow = app.load(document(notation, *nodes)).flow
+    assert [each.id for each in flow.body.nodes] == [f"n{i}" for i in reversed(range(2000))]

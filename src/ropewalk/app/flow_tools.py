@@ -146,7 +146,7 @@ class FlowTools(Source):
             # A cycle of tools is a problem of each definition in it, so every check names it.
             if id not in self._offered or check_cycles(prepared.flow, cards.toolbox):
                 continue
-            # A program in the cycle is no tool yet.
+            # A program in the cycle is not registered yet.
             inner = [self._offered[each].file for each in called if each in self._offered]
             cycle = next(filter(None, (_cycle_through(each, file) for each in inner)), None)
             problems = () if cycle else self._definitions.check(prepared, unknown_tools="problem").problems

@@ -113,9 +113,7 @@ def read_servers_file(file: Path) -> ServersFile:
         if not file_exists(file):
             return ServersFile(**empty, fault=f"{name} does not exist")
         document = _load(file, name)
-    except InvalidFlow as error:
-        return ServersFile(**empty, fault=_first(error.problems))
-    except ConfigError as error:
+    except (InvalidFlow, ConfigError) as error:
         return ServersFile(**empty, fault=_first(error.problems))
     return _Reader(file, document).read()
 
@@ -544,7 +542,7 @@ def _times(entry: Mapping[str, Any]) -> dict[str, Any]:
             result[target] = _seconds(value, key) * factor
     if entry.get("timeout") is not None:
         seconds = _seconds(entry["timeout"], "timeout")
-        # Programs differ in the unit. Their own keys decide; otherwise nobody waits for 1,000 seconds or more.
+        # Programs differ in the unit. Their own keys decide; without one, 1000 or more means milliseconds.
         is_short = seconds < 1000 or (seconds <= 3600 and not _SECONDS.isdisjoint(entry))
         is_milliseconds = not is_short or not _MILLISECONDS.isdisjoint(entry) or isinstance(entry.get("trust"), bool)
         result["timeout"] = seconds / 1000 if is_milliseconds else seconds

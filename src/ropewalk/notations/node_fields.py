@@ -420,22 +420,23 @@ def in_order(nodes: list[Sequential], report: Report) -> list[Sequential]:
         return nodes
     by_id, ordered = {node.id: node for node in nodes}, dict[str, Sequential]()
     open_ids: set[str] = set()
-
-    def place(node: Sequential) -> None:
-        if node.id in ordered:
-            return
-        open_ids.add(node.id)
-        for id in node.fields.get("dependsOn") or ():
-            if id not in by_id:
-                add_problem(report, join(node.path, "dependsOn"), f"unknown node {id!r}", did_you_mean(id, by_id))
-            elif id in open_ids and id not in ordered:
-                add_problem(report, join(node.path, "dependsOn"), f"these nodes wait for each other: {node.id}, {id}")
+    for first in nodes:
+        pending = [] if first.id in ordered else [(first, iter(first.fields.get("dependsOn") or ()))]
+        while pending:  # a long row of nodes that wait for the next one must not recurse
+            node, before = pending[-1]
+            open_ids.add(node.id)
+            for id in before:
+                if id not in by_id:
+                    add_problem(report, join(node.path, "dependsOn"), f"unknown node {id!r}", did_you_mean(id, by_id))
+                elif id in open_ids and id not in ordered:
+                    message = f"these nodes wait for each other: {node.id}, {id}"
+                    add_problem(report, join(node.path, "dependsOn"), message)
+                elif id not in ordered:
+                    pending.append((by_id[id], iter(by_id[id].fields.get("dependsOn") or ())))
+                    break
             else:
-                place(by_id[id])
-        ordered[node.id] = node
-
-    for node in nodes:
-        place(node)
+                ordered[node.id] = node
+                pending.pop()
     return list(ordered.values()) if len(ordered) == len(nodes) else nodes
 
 

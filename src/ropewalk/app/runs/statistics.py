@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_RUNS: Final = 1000
 """Default number of runs to read, newest first."""
+_RATING_SECONDS: Final = 0.03
 DEFAULT_RATED: Final = 200
 """Number of runs from which the selection knows how reliable tools are."""
 _PAGE: Final = 200
@@ -54,15 +56,23 @@ def success_rates(context: Context, limit: int = DEFAULT_RATED) -> dict[str, Rat
     """Return in how many of the newest runs each tool succeeded, as runs with a request teach it."""
     from ...select.hybrid import tool_outcomes  # brings numpy, which the selector has
 
+    # A selection waits for this, so it ends with the run after which it has used its time, of the processor since a
+    # busy machine should not change what is known. Results are not read: they may be large.
+    end = time.thread_time() + _RATING_SECONDS
     counts: dict[str, tuple[int, int]] = {}
     flows: dict[str, Flow | None] = {}
     for row in _rows(context, None, limit):
-        if row.status not in ENDS or (full_row := context.store.get_run(row.id)) is None:
+        if time.thread_time() > end:
+            break
+        if row.status not in ENDS:
             continue
-        fingerprint = str(row.fingerprint)
-        if fingerprint not in flows or not fingerprint:
-            flows[fingerprint] = _flow_of(context, full_row)
-        flow, result = flows[fingerprint], full_row.result
+        fingerprint, full_row = str(row.fingerprint), None
+        if fingerprint not in flows or not fingerprint or not context.store.durable:
+            full_row = context.store.get_run(row.id)
+            flows[fingerprint] = None if full_row is None else _flow_of(context, full_row)
+        flow = flows[fingerprint]
+        # A store in memory keeps failures in the result alone.
+        result: Any = None if full_row is None else full_row.result
         outcomes = {} if flow is None else tool_outcomes(flow, context.history(row.id), result or {})
         for tool, success in outcomes.items():
             successes, failures = counts.get(tool, (0, 0))
