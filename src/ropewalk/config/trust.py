@@ -7,18 +7,16 @@ behind a link, or one that others can write, counts for nothing. `ROPEWALK_TRUST
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import secrets
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ConfigError
+from .private_folder import opened_folder, read_private, replace_private
 from .servers_file import ServersFile
 
 TRUST_VARIABLE: Final = "ROPEWALK_TRUST"
@@ -26,7 +24,6 @@ ALL: Final = "all"
 _FILE: Final = "trusted.json"
 _MAX_BYTES: Final = 1_000_000
 _MAX_KEPT: Final = 1_000
-_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def digest_of(servers: ServersFile) -> str:
@@ -73,32 +70,12 @@ def trust_folder() -> Path:
     return Path(base if os.path.isabs(base) else os.path.expanduser("~/.config")) / "ropewalk"
 
 
-def _is_ours(status: os.stat_result) -> bool:
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
-
-
-@contextlib.contextmanager
-def _opened() -> Iterator[int]:
-    """Open the folder, which nobody can exchange then."""
-    descriptor = os.open(trust_folder(), os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
-    try:
-        if not _is_ours(os.fstat(descriptor)):
-            raise PermissionError(0, "others can write to it")
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def _read() -> dict[str, dict[str, Any]]:
     """Return the agreements by digest; none if the file cannot be believed."""
     try:
-        with _opened() as folder:
-            descriptor = os.open(_FILE, os.O_RDONLY | os.O_NONBLOCK | _FLAGS, dir_fd=folder)
-            with open(descriptor, "rb") as file:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode) or not _is_ours(status) or status.st_size > _MAX_BYTES:
-                    return {}
-                content = json.loads(file.read(_MAX_BYTES))
+        with opened_folder(trust_folder()) as folder:
+            found = read_private(folder, _FILE, _MAX_BYTES)
+        content = None if found is None else json.loads(found[0])
     except (OSError, ValueError, RecursionError):
         return {}
     trusted = content.get("trusted") if isinstance(content, dict) else None
@@ -111,18 +88,8 @@ def _read() -> dict[str, dict[str, Any]]:
 
 def _write(trusted: Mapping[str, Any]) -> None:
     data = json.dumps({"trusted": trusted}, indent=1).encode()
-    draft = f".{_FILE}.{secrets.token_hex(8)}"
     try:
-        trust_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _opened() as folder:
-            try:
-                descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600, dir_fd=folder)
-                with open(descriptor, "wb") as file:
-                    file.write(data)
-                os.replace(draft, _FILE, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(draft, dir_fd=folder)
-                raise
+        with opened_folder(trust_folder(), make=True) as folder:
+            replace_private(folder, _FILE, data)
     except OSError as error:
         raise ConfigError(f"{trust_folder()}: the agreement cannot be kept: {error.strerror}") from error

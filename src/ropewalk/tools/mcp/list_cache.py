@@ -15,17 +15,17 @@ import contextlib
 import hashlib
 import os
 import re
-import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from ...config.private_folder import opened_folder, read_private, replace_private
 from ...errors import ConfigError, RopewalkError
 from ...fast_dataclass import dataclass
 from ...values import Json, check_json
@@ -43,7 +43,6 @@ _DRAFT_AGE: Final = 3600.0  # seconds after which the draft of a killed process 
 _NAME: Final = re.compile(r"tools-[0-9a-f]{64}\.json")
 _DRAFT: Final = re.compile(r"\.tools-[0-9a-f]{80}")
 _SCRIPTS: Final = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".sh", ".rb", ".php", ".jar")
-_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +65,14 @@ class ListCache:
         """Return the list of a server with this configuration; None without one that can be trusted."""
         name = _file_name(config)
         try:
-            with self._opened() as directory:
-                if name is None or directory is None:
-                    return None
-                file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _FLAGS, dir_fd=directory)
-                with os.fdopen(file, "rb") as opened:
-                    status = os.fstat(opened.fileno())
-                    if not stat.S_ISREG(status.st_mode) or not _is_ours(status) or status.st_size > _MAX_BYTES:
-                        return None
-                    data = opened.read(_MAX_BYTES)
+            with opened_folder(self._directory) as directory:
+                found = None if name is None else read_private(directory, name, _MAX_BYTES)
         except OSError:
             return None
-        age = time.time() - status.st_mtime
+        if found is None:
+            return None
+        data, changed = found
+        age = time.time() - changed
         # A clock that was set back would make a list young for years.
         return None if age < -_DRAFT_AGE else _parsed(data, max(0.0, age))
 
@@ -87,27 +82,17 @@ class ListCache:
         tools = [{"name": item.name, "icons": item.icons, "meta": item.meta, **item.to_dict()} for item in definitions]
         with contextlib.suppress(OSError, orjson.JSONEncodeError):
             data = orjson.dumps({"version": _VERSION, "tools": tools, "leftOut": dict(left_out)})
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._opened() as directory:
-                if name is not None and directory is not None and len(data) <= _MAX_BYTES:
-                    _replace(directory, name, data)
+            with opened_folder(self._directory, make=True) as directory:
+                if name is not None and len(data) <= _MAX_BYTES:
+                    replace_private(directory, name, data)
                     _delete_old(directory)
 
     def forget(self, config: ServerConfig) -> None:
         """Delete the list of a server."""
         name = _file_name(config)
-        with contextlib.suppress(OSError), self._opened() as directory:
-            if name is not None and directory is not None:
+        with contextlib.suppress(OSError), opened_folder(self._directory) as directory:
+            if name is not None:
                 os.unlink(name, dir_fd=directory)
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[int | None]:
-        """Open the directory, which nobody can exchange then; give None if others can write to it."""
-        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
-        try:
-            yield descriptor if _is_ours(os.fstat(descriptor)) else None
-        finally:
-            os.close(descriptor)
 
 
 def user_cache() -> ListCache | None:
@@ -116,25 +101,6 @@ def user_cache() -> ListCache | None:
     root = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
     # A relative path would be in the project.
     return ListCache(Path(root) / "ropewalk") if os.path.isabs(root) else None
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
-
-
-def _replace(directory: int, name: str, data: bytes) -> None:
-    """Write a file in one step: a reader sees the old or the new list, and a killed writer leaves a draft."""
-    draft = f".{name.removesuffix('.json')}{secrets.token_hex(8)}"
-    try:
-        with os.fdopen(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600, dir_fd=directory), "wb"
-        ) as file:
-            file.write(data)
-        os.replace(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft, dir_fd=directory)
-        raise
 
 
 def _delete_old(directory: int) -> None:
