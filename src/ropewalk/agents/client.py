@@ -272,9 +272,11 @@ class ClaudeClient:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            from anthropic import AsyncAnthropic
+            from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
+            # Not the SDK's own default: that one, if its loop ended without `close`, closes itself in another loop.
             client = AsyncAnthropic(
+                http_client=DefaultAsyncHttpxClient(timeout=self.settings.timeout),
                 api_key=self._key,
                 base_url=self.settings.base_url,
                 max_retries=self.settings.max_retries,
