@@ -71,7 +71,7 @@ async def test_a_run_gives_a_case_that_the_same_flow_passes() -> None:
         "b": {"tool": "double", "args": {"n": 6}, "gives": 12},
     }
     assert case["expect"]["status"] == "completed"
-    assert case["expect"]["results"]["b"] == 12
+    assert case["expect"]["result"]["b"] == 12
     assert await replayed(case) == []
 
 

@@ -126,7 +126,7 @@ def _continue_answer(
     lines = [message, f"next: {command}"] if must_resume else [message]
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
-    data = {**run_state(row, **data), "id": run_id, "resume": command if must_resume else None}
+    data = {**run_state(row, **data), "resume": command if must_resume else None}
     return Answer(data=data, text=escape_invisible("\n".join(lines)))
 
 
@@ -143,7 +143,7 @@ def wait_lines(
     waiting = data.get("waitingFor") or []
     if not waiting:
         return []
-    root = waiting[0].get("runId") or data.get("runId") or data.get("executionId") or data.get("id")
+    root = waiting[0].get("runId") or data["runId"]
     run = shlex.quote(str(root))  # the outermost run, which takes the answer for its parts
     lines = []
     nodes = [wait.get("node") for wait in waiting]
