@@ -35,7 +35,7 @@ def test_a_composition_is_run(shouts):
         "run", "shouts.yaml", "--input", '{"texts": ["a", "rope"]}', "--var", "least=0", "--concurrency", "1"
     )
     assert 'result: ["A","ROPE"]' in shown.out
-    assert "result:" not in shown.out
+    assert "data:" not in shown.out
     assert shouts("run", "shouts.yaml", "--input", '{"texts": ["rope"]}', "--concurrency", "1").code == 0
     listed = shouts("runs", "ls", "--json")
     assert [run["kind"] for run in listed.data] == ["composition"] * 3
