@@ -110,7 +110,9 @@ def test_a_refund_waits_for_a_person_and_survives_a_kill(desk: Desk) -> None:
     assert desk.status("t1") == "open"
     assert desk("resume", "one")["result"] == LETTER
     assert (desk.sent("/refunds", "Ada"), desk.sent("/answers", "Ada"), desk.status("t1")) == (1, 2, "closed")
-    parts = {run["runId"].partition("/")[2].rpartition("/")[2] for run in desk("runs", "ls", "--all") if "/" in run["runId"]}
+    parts = {
+        run["runId"].partition("/")[2].rpartition("/")[2] for run in desk("runs", "ls", "--all") if "/" in run["runId"]
+    }
     assert parts == {"classify", "digest", "history", "refund"}
 
 

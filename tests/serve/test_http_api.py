@@ -346,7 +346,9 @@ def test_flows_in_files_are_listed_looked_at_and_started_and_nothing_else_is(
         assert (run["definitionId"], run["definition"]) == (id, {"kind": "file", "id": id})
         assert run.pop("events")
         assert server.get(f"/api/runs/{run['runId']}", params={"events": "false"}).json() == run
-        assert [row["runId"] for row in server.get("/api/runs", params={"definition": id}).json()["runs"]] == [run["runId"]]
+        assert [row["runId"] for row in server.get("/api/runs", params={"definition": id}).json()["runs"]] == [
+            run["runId"]
+        ]
         kept = server.client.delete(address)
         assert (kept.status_code, "is a file of the project" in kept.text) == (405, True)
         for meant in ("twice", "twice.yaml", "twise.yaml"):

@@ -275,7 +275,11 @@ def _answer(row: RunRow) -> Json:
     """Return the answer of a run without the fields that differ between any two runs."""
     if not isinstance(row.result, dict):
         return row.result
-    return {key: value for key, value in outcome(row.result, row.kind).to_answer().items() if key not in ("runId", "duration")}
+    return {
+        key: value
+        for key, value in outcome(row.result, row.kind).to_answer().items()
+        if key not in ("runId", "duration")
+    }
 
 
 def _message(error: Json) -> Json:

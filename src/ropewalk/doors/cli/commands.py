@@ -65,6 +65,17 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "bench": ("doctor:bench", "Measure the time per step on this machine and store."),
     "completion": ("dispatch:completion", "Print a completion script for bash, zsh or fish."),
 }
+OLD_COMMANDS: Final = {"plan": "preview"}
+OLD_OPTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "doctor": {"--limit": ("--timeout", "")},
+    "mcp": {"--most-listed": ("--max-listed", "")},
+    "n8n build": {"--run-id": ("--id", "")},
+    "runs fork": {"--at": ("--from", "")},
+    "tools select": {"--max": ("--limit", "")},
+    "tools stats": {"--days": ("--since", "d"), "--runs": ("--limit", "")},
+    "worker": {"--queues": ("--queue", "")},
+}
+"""By command: former names of options that scripts may use, each with its name today and the unit of its value."""
 GROUPS: Final = {
     "runs": "List, show, follow, continue, retry, undo and stop runs.",
     "workers": "List workers.",
@@ -77,6 +88,28 @@ GROUPS: Final = {
 _EXIT_CODES = """\
 Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,
 4 waiting, 124 timeout, 130 interrupted, 141 output not written."""
+
+
+def current_words(words: list[str]) -> list[str]:
+    """Return a command line with former names of its command and its options replaced by those of today."""
+    words = [OLD_COMMANDS.get(words[0], words[0]), *words[1:]]
+    length = 2 if words[0] in GROUPS else 1
+    options = OLD_OPTIONS.get(" ".join(words[:length]))
+    if options is None:
+        return words
+    result, unit = words[:length], ""
+    for at, word in enumerate(words[length:], length):
+        if word == "--":
+            return result + words[at:]
+        name, equals, value = word.partition("=")
+        if name in options:
+            new, unit = options[name]
+            result.append(f"{new}={value}{unit}" if equals else new)
+            unit = "" if equals else unit
+        else:
+            result.append(word + unit)
+            unit = ""
+    return result
 
 
 def help_page() -> str:
