@@ -56,6 +56,18 @@ class Document:
         return yaml_reader.spots(self.text)
 
     @cached_property
+    def doubtful_numbers(self) -> tuple[Problem, ...]:
+        """A warning for each number of a YAML text that may be meant as an octal number or as text."""
+        if self.form == "json":
+            return ()
+        from .yaml_reader import leading_zeros
+
+        return tuple(
+            Problem(path=path, message=message, place=self.lines.place(offset))
+            for path, offset, message in leading_zeros(self.text, lambda: self._root)
+        )
+
+    @cached_property
     def repeated(self) -> dict[tuple[str, ...], Place]:
         """The place of each repeated definition of a JSON key, by its path (indices as texts)."""
         places: dict[tuple[str, ...], Place] = {}
