@@ -35,7 +35,7 @@ AGENT = {"kind": "agent", "prompt": "p"}
 def test_an_unknown_key_gets_the_key_that_is_meant_or_all(
     document: dict[str, Any], key: str, suggestion: str | None
 ) -> None:
-    node, dot, name = key.rpartition(".")
+    node, _, name = key.rpartition(".")
     changed = {**document, **({"nodes": [{**document["nodes"][0], name: 1}]} if node else {name: 1})}
     with App("memory") as app:
         checked = app.check(changed)

@@ -327,7 +327,7 @@ class App:
                 self.jobs.check_source(source) if certain else self.validate(source, allow_missing_tools=lenient)
             )
         loaded, unknown_tools = source, unknown_tools or "warning"
-        return self.jobs.with_model_warnings(loaded, self.definitions.check(loaded, unknown_tools=unknown_tools))
+        return self.jobs.with_warnings(loaded, self.definitions.check(loaded, unknown_tools=unknown_tools))
 
     def ensure(self, loaded: Prepared, *, unknown_tools: str = "warning") -> None:
         """Raise an error if `check` finds a problem.

@@ -343,10 +343,8 @@ class Definitions:
         key = prepared.fingerprint, prepared.root, has_executor
         version = _ANY_TOOLS if has_executor else self.cards.toolbox.version
         known = self._checked.get(key)
-        if known is not None and known[0] == version:
-            # Warnings have the places of one file, and some are about its text.
-            if known[1] is prepared.file or not (known[2].warnings or _doubts(prepared)):
-                return known[2]
+        if known is not None and known[0] == version and (known[1] is prepared.file or not known[2].warnings):
+            return known[2]
         checked = self._check(prepared, unknown_tools, has_executor)
         # A definition that is right whatever is expected of its tools. Files in a directory change without a notice.
         is_sure = not checked.problems and not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
@@ -359,7 +357,7 @@ class Definitions:
             prepared.flow, _card_of_any_tool if has_executor else self.cards_for(prepared), unknown_tools
         )
         # The graph alone is not enough: an executor knows its tools, a toolbox can lack them.
-        warnings = [*prepared.warnings, *checked.warnings, *_doubts(prepared)]
+        warnings = [*prepared.warnings, *checked.warnings]
         problems = [_at_declaration(problem, prepared.compiled.typed_at) for problem in checked.problems]
         if not has_executor:
             must_exist = unknown_tools == "problem"
@@ -422,11 +420,6 @@ class Definitions:
         checked = self.check(prepared, unknown_tools=unknown_tools, has_executor=has_executor)
         if checked.problems:
             raise InvalidFlow(checked.problems)
-
-
-def _doubts(prepared: Prepared) -> tuple[Problem, ...]:
-    """Return the warnings about the text of a definition's file."""
-    return getattr(prepared.file, "doubtful_numbers", ())
 
 
 def _as_stored(prepared: Prepared) -> Prepared:

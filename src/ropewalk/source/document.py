@@ -56,18 +56,6 @@ class Document:
         return yaml_reader.spots(self.text)
 
     @cached_property
-    def doubtful_numbers(self) -> tuple[Problem, ...]:
-        """A warning for each number of a YAML text that may be meant as an octal number or as text."""
-        if self.form == "json":
-            return ()
-        from .yaml_reader import leading_zeros
-
-        return tuple(
-            Problem(path=path, message=message, place=self.lines.place(offset))
-            for path, offset, message in leading_zeros(self.text, lambda: self._root)
-        )
-
-    @cached_property
     def repeated(self) -> dict[tuple[str, ...], Place]:
         """The place of each repeated definition of a JSON key, by its path (indices as texts)."""
         places: dict[tuple[str, ...], Place] = {}
@@ -171,6 +159,18 @@ def with_places(problems: Iterable[Problem], document: Document | None) -> list[
     if document is None:
         return list(problems)
     return [problem if problem.place is not None else document.with_place(problem) for problem in problems]
+
+
+def doubtful_numbers(document: object) -> list[Problem]:
+    """Return a warning for each number of a YAML text that may be meant as an octal number or as text."""
+    if not isinstance(document, Document) or document.form == "json":
+        return []
+    from .yaml_reader import leading_zeros
+
+    return [
+        Problem(path=path, message=message, place=document.lines.place(offset))
+        for path, offset, message in leading_zeros(document.text, lambda: document._root)
+    ]
 
 
 _MAX_SOURCE_LINE = 120  # characters of a source line under a problem
