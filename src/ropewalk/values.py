@@ -312,6 +312,19 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
+@functools.lru_cache(maxsize=1024)
+def camel(key: str) -> str:
+    """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged."""
+    head, *rest = key.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest) if head and rest else key
+
+
+@functools.lru_cache(maxsize=1024)
+def snake(key: str) -> str:
+    """Convert `errorStrategy` to `error_strategy`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
+
+
 def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Find the known name that is closest to a misspelt one, and at least as similar as `cutoff` (from 0 to 1)."""
 

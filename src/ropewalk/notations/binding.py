@@ -28,6 +28,9 @@ _UNKNOWN: Final = r"unknown reference \$(\w+)"
 UNSET: Final = "unset"
 """The first word of the keyword of warnings about variables that no node sets; the variable's name follows."""
 
+STATE: Final = frozenset(("var", "state"))
+"""The roots of variables: `$var.NAME`, and `$state.NAME` as experiences write it."""
+
 Within = TypeVar("Within")
 """The surroundings of a node that decide what its references mean."""
 
@@ -131,7 +134,7 @@ class Binder(Generic[Within]):
         return Ref("out", (head, *rest), elide=True, column=ref.column, original=ref)
 
     def variable(self, ref: Ref, path: str) -> Expr:
-        """Bind `$var.NAME` to a channel of the state."""
+        """Bind `$var.NAME` or `$state.NAME` to a channel of the state."""
         if ref.path:
             self.read_variables.setdefault(str(ref.path[0]), path)
         return Ref("state", ref.path, column=ref.column, original=ref)

@@ -11,7 +11,6 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -20,22 +19,11 @@ from ..errors import InvalidFlow, Problem
 from ..problems import Problems
 from ..schema import default_errors, schema_errors
 from ..values import NOT_JSON, Json, did_you_mean, is_json
+from ..values import camel as camel
 from ..values import copy_json as copy_json
+from ..values import snake as snake
 
 Report = list[Problem]
-
-
-@lru_cache(maxsize=1024)
-def camel(key: str) -> str:
-    """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged."""
-    head, *rest = key.split("_")
-    return head + "".join(part[:1].upper() + part[1:] for part in rest) if head and rest else key
-
-
-@lru_cache(maxsize=1024)
-def snake(key: str) -> str:
-    """Convert `errorStrategy` to `error_strategy`."""
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
 
 
 def add_problem(report: Report, path: str, message: str, suggestion: str | None = None) -> None:
