@@ -66,16 +66,17 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "completion": ("dispatch:completion", "Print a completion script for bash, zsh or fish."),
 }
 OLD_COMMANDS: Final = {"plan": "preview"}
-OLD_OPTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
-    "doctor": {"--limit": ("--timeout", "")},
-    "mcp": {"--most-listed": ("--max-listed", "")},
-    "n8n build": {"--run-id": ("--id", "")},
-    "runs fork": {"--at": ("--from", "")},
-    "tools select": {"--max": ("--limit", "")},
-    "tools stats": {"--days": ("--since", "d"), "--runs": ("--limit", "")},
-    "worker": {"--queues": ("--queue", "")},
+OLD_OPTIONS: Final = {
+    "doctor --limit": "--timeout",
+    "mcp --most-listed": "--max-listed",
+    "n8n build --run-id": "--id",
+    "runs fork --at": "--from",
+    "tools select --max": "--limit",
+    "tools stats --days": "--since",
+    "tools stats --runs": "--limit",
+    "worker --queues": "--queue",
 }
-"""By command: former names of options that scripts may use, each with its name today and the unit of its value."""
+"""Former names of options that scripts may use, each with its name today."""
 GROUPS: Final = {
     "runs": "List, show, follow, continue, retry, undo and stop runs.",
     "workers": "List workers.",
@@ -93,23 +94,15 @@ Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,
 def current_words(words: list[str]) -> list[str]:
     """Return a command line with former names of its command and its options replaced by those of today."""
     words = [OLD_COMMANDS.get(words[0], words[0]), *words[1:]]
-    length = 2 if words[0] in GROUPS else 1
-    options = OLD_OPTIONS.get(" ".join(words[:length]))
-    if options is None:
-        return words
-    result, unit = words[:length], ""
-    for at, word in enumerate(words[length:], length):
-        if word == "--":
-            return result + words[at:]
-        name, equals, value = word.partition("=")
-        if name in options:
-            new, unit = options[name]
-            result.append(f"{new}={value}{unit}" if equals else new)
-            unit = "" if equals else unit
-        else:
-            result.append(word + unit)
-            unit = ""
-    return result
+    command = " ".join(words[: 2 if words[0] in GROUPS else 1])
+    end = words.index("--") if "--" in words else len(words)
+    for at, word in enumerate(words[:end]):
+        option, equals, value = word.partition("=")
+        if new := OLD_OPTIONS.get(f"{command} {option}"):
+            words[at] = f"{new}{equals}{value}"
+            if option == "--days":  # `--since` has a unit
+                words[at if equals else min(at + 1, end - 1)] += "d"
+    return words
 
 
 def help_page() -> str:

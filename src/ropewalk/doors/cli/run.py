@@ -259,9 +259,9 @@ def followed(
             outcome = await start(app, on_event)
         if ended_note is not None:
             notify(ended_note)
-        if outcome.to_dict().get("printed") and not quiet:
+        if (printed := outcome.get("printed")) and not quiet:
             # The text of a plan's `print` goes where progress goes, so that pipes get the result alone.
-            notify(escape_invisible(str(outcome.to_dict()["printed"]).removesuffix("\n")))
+            notify(escape_invisible(str(printed).removesuffix("\n")))
         return _result_answer(app, outcome, display.tally, source, options, engine, quiet=quiet)
 
     return work

@@ -97,7 +97,7 @@ def approve(
     async def work(app: App, _: Interrupts) -> Answer:
         wait = app.runs.approve(run_id, node, approved=not reject, by=by or _user(), note=note)
         message = f"{'rejected' if reject else 'approved'} {wait['path']} of {wait['runId']}: {wait['approval']}"
-        return _continue_answer(app, run_id, {**wait, "answered": wait}, message, store, project)
+        return _continue_answer(app, run_id, {"answered": wait}, message, store, project)
 
     return with_app(work, project=project, store=store, tools=False)
 
