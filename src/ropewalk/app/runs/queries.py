@@ -121,8 +121,7 @@ class RunService:
         )  # fmt: skip
         wanted = set(statuses(status or ()))
         live_states = wanted & {*LIVENESS_STATES}
-        has_one = len(wanted & {"running", "waiting"}) == 1
-        waiting = waiting_run_ids(self.context) if has_one else set()
+        waiting = waiting_run_ids(self.context) if len(wanted & {"running", "waiting"}) == 1 else set()
         if not live_states and not waiting:
             return [ListedRun.of(row, self) for row in find(status=status, after=after, limit=limit)]
         # No store records the liveness of a run, nor that it waits inside its process: pages of runs are filtered.
