@@ -476,7 +476,7 @@ class Http:
         if known is not None and time.monotonic() < known[1]:
             return known[0]
         answer = await self._ask_for_token(client, placement, url, client_text)
-        token = answer["access_token"]
+        token: str = answer["access_token"]
         seconds = answer.get("expires_in")
         lifetime = float(seconds) if isinstance(seconds, (int, float)) else 300.0
         self._tokens[url, client_text, placement.scope] = token, time.monotonic() + max(lifetime - 30, 0)

@@ -218,7 +218,7 @@ class References:
 
 
 def _joined(base: str, address: str) -> str:
-    """Return an address relative to another one, without a fragment; one that is no address stays as it is."""
+    """Return an address relative to another one, without a fragment; any other text stays as it is."""
     try:
         return urldefrag(urljoin(base, address))[0]
     except ValueError:
