@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import orjson
 
 from ..argument_checks import wrong_type
-from ..check import Checked
+from ..check import UNKNOWN_TOOL, Checked
 from ..config.settings import ON_REQUEST, POLICIES
 from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
@@ -23,8 +23,9 @@ from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, ModelCheck, input
 from ..errors import DefinitionChanged, InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
-from ..journal.protocol import Log, NewRun, RunRow
+from ..journal.protocol import Entry, Log, NewRun, RunRow
 from ..journal.tool_usage import current_source
+from ..ops import calls_of
 from ..tools.runner import ExecutorCaller, check_request
 from ..tools.source import Source as ToolSource
 from ..tools.source import connect_sources
@@ -37,6 +38,7 @@ from .preflight import (
     check_workers_can_call,
     find_model_checks,
     missing_tools,
+    tool_place,
     tools_of,
 )
 from .run_budget import read_budget
@@ -167,7 +169,7 @@ class Jobs:
             await self.context.definitions.read_ahead({**row.document, "kind": row.kind})
             loaded = self.context.definitions.get(row)
         if start.executor is None:
-            await self.prepare(loaded)
+            await self.prepare_recorded(loaded, lambda: self.context.history(row.id))
         listed = replace(start, definition_id=row.definition_id)
         job = self._job(listed, loaded, row.id, row.input, started_with.get("variables"))
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
@@ -287,6 +289,19 @@ class Jobs:
             if why is not None:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
+
+    async def prepare_recorded(self, loaded: Prepared, history: Callable[[], Iterable[Entry]]) -> None:
+        """Prepare the definition of a run with recorded calls: their tools may be gone."""
+        try:
+            await self.prepare(loaded)
+        except InvalidFlow as error:
+            places = {tool_place(node): node.id for node in calls_of(loaded.flow.body)}
+            nodes = {places.get(problem.path) for problem in error.problems if problem.keyword == UNKNOWN_TOOL}
+            if any(problem.keyword != UNKNOWN_TOOL for problem in error.problems):
+                raise
+            entries = await run_sync_in_thread(self.context.store, history)
+            if not nodes <= {entry.node for entry in entries if entry.kind == "call"}:
+                raise
 
     def _is_sound(self, loaded: Prepared) -> bool:
         """Return True if a definition was checked against the tools that there are now."""

@@ -400,7 +400,12 @@ class CompileContext:
         try:
             bound = self.builder.bind(tool)
         except ToolError as exc:
-            return Step(whole, _raise_on_call(exc))
+            fail = _raise_on_call(exc)
+            if not self.builder.durable:
+                return Step(whole, fail)
+            # A recorded call has its result, even if its tool is gone.
+            gone = durable.DurableCall(tool, lambda frame, args: fail(frame), self._object_of(args), node_slot)
+            return Step(whole, gone.run)
         node_slot.repeatable = getattr(bound, "repeatable", False)
         if content:
             from ...tools.mcp.negotiation import with_content
