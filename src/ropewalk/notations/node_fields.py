@@ -154,7 +154,7 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
 """The fields of every node. `args`, `undo`, `event`, `approval` and `concurrency` belong to the types that use them."""
 OTHER_WORDS: Final[dict[str, dict[str, str]]] = {
     "chain": {"args": "params", "inputMapping": "params"},
-    "composition": {"args": "inputMapping", "params": "inputMapping"},
+    "composition": {"args": "inputMapping", "params": "inputMapping", "input": "inputMapping"},
     "composite": {"args": "inputMapping", "params": "inputMapping", "type": "kind"},
     "experience": {"params": "args", "inputMapping": "args", "condition": "when"},
 }
