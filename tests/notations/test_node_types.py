@@ -1,9 +1,10 @@
-"""One entry adds a node type: reading, schema, run, drawing and converting follow from it."""
+"""One entry adds a node type to chains and compositions: reading, schema, run and drawing follow from it."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,20 +13,19 @@ from typing import Any
 
 import pytest
 
-from ropewalk import App, InvalidFlow
+from ropewalk import App, InvalidFlow, tool
 from ropewalk.expr.ast import Expr, Fn
 from ropewalk.ir import Op, Site, Step
 from ropewalk.notations import fields as f
-from ropewalk.notations.chain.read import ErrorStrategy, NodeType
+from ropewalk.notations.chain.read import ErrorStrategy
 from ropewalk.notations.json_schema import schema_of
+from ropewalk.notations.node_fields import STRATEGY
 from ropewalk.notations.node_types import (
-    ERROR_STRATEGY,
-    NODE_FIELDS,
     NODE_TYPES,
-    ONLY_FOR,
     OP_WRITERS,
-    ChainNode,
-    ChainNodeType,
+    DocumentNode,
+    DocumentNodeType,
+    NodeType,
     add_node_type,
     remove_node_type,
 )
@@ -33,15 +33,15 @@ from ropewalk.notations.registry import write
 from ropewalk.ops import OPS, Call, Compute
 from ropewalk.schema import compile_schema
 
-DOCS = Path(__file__).parents[2] / "docs" / "chains-reference.md"
+PAGE = Path(__file__).parents[2] / "docs" / "node-fields.md"
 
 
-def join_texts(compiler: Any, node: ChainNode, within: Any) -> Op:
-    texts = compiler.value(node.get("texts"), f"{node.path}.texts", within)
+def join_texts(compiler: Any, node: DocumentNode, within: Any) -> Op:
+    texts = compiler.value(node.get("texts"), node.at("texts"), within)
     return Compute(value=Fn("join", (texts, compiler.value(node.get("with", ""), f"{node.path}.with", within))))
 
 
-JOIN = ChainNodeType(
+JOIN = DocumentNodeType(
     name="join",
     fields={"texts": f.anything, "with": f.text},
     needs=("texts",),
@@ -63,7 +63,7 @@ class Shout:
         return Step(lambda frame: str(get(frame)).upper())
 
 
-SHOUT = ChainNodeType(
+SHOUT = DocumentNodeType(
     name="shout",
     fields={"text": f.anything},
     needs=("text",),
@@ -90,6 +90,9 @@ def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     remove_node_type("shout")
 
 
+KINDS = ("chain", "composition")
+
+
 def chain(*nodes: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "chain", "name": "made", "nodes": list(nodes)}
 
@@ -101,18 +104,18 @@ JOINED = chain(
 
 
 @pytest.mark.usefixtures("added")
-def test_a_node_type_that_one_entry_adds_is_read_checked_run_and_drawn() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_node_type_that_one_entry_adds_is_read_checked_run_and_drawn(kind: str) -> None:
+    made = {**JOINED, "kind": kind, "result": ["$output.names", "$output.loud"]}
+
     async def run() -> Any:
         async with App("memory") as app:
-            checked = await app.validate(JOINED)
+            checked = await app.validate(made)
             assert not checked.problems
-            return (await app.run(JOINED, {"names": ["Ada", "Bob"]})).to_dict()
+            return await app.run(made, {"names": ["Ada", "Bob"]})
 
-    result = asyncio.run(run())
-    assert result["status"] == "completed", result
-    assert result["results"] == {"names": "Ada & Bob", "loud": "ADA & BOB"}
-    app = App("memory")
-    drawing = app.draw(JOINED, "text")
+    assert asyncio.run(run()).result == ["Ada & Bob", "ADA & BOB"]
+    drawing = App("memory").draw(made, "text")
     assert "names" in drawing
     assert "Shout" in drawing
 
@@ -123,15 +126,16 @@ def test_a_node_type_that_one_entry_adds_is_read_checked_run_and_drawn() -> None
     [
         ({"type": "join"}, "nodes[0].texts", "required for a join node"),
         ({"type": "join", "texts": "$nowhere"}, "nodes[0].texts", "nowhere"),
-        ({"type": "join", "texts": [], "tool": "t"}, "nodes[0].tool", "a join node has no tool; only tool nodes do"),
+        ({"type": "join", "texts": [], "tool": "t"}, "nodes[0].tool", "a join node has no tool; only tool or"),
         ({"type": "delay", "delay": 1, "texts": []}, "nodes[0].texts", "a delay node has no texts; only join nodes do"),
         ({"type": "join", "texts": [], "text": 1}, "nodes[0].text", "a join node has no text; only shout nodes do"),
         ({"type": "concat", "texts": []}, "nodes[0].type", "unknown value 'concat'"),
     ],
 )
-def test_what_is_wrong_with_its_nodes_is_reported(node: dict[str, Any], path: str, message: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_wrong_with_its_nodes_is_reported(kind: str, node: dict[str, Any], path: str, message: str) -> None:
     with pytest.raises(InvalidFlow) as caught:
-        App("memory").load(chain({"id": "a", **node}))
+        App("memory").load({**chain({"id": "a", **node}), "kind": kind})
     assert [problem for problem in caught.value.problems if problem.path == path and message in problem.message]
     if node["type"] == "concat":
         assert caught.value.problems[0].suggestion == "join"
@@ -179,14 +183,14 @@ def test_types_that_contradict_others_are_refused(wrong: dict[str, Any], message
 
 
 def test_every_other_place_that_names_the_types_names_all_of_them() -> None:
-    assert tuple(NODE_TYPES) == tuple(NodeType), "add the type to NodeType in notations/chain/read.py"
-    assert ERROR_STRATEGY.words == tuple(ErrorStrategy)
-    rows = dict(re.findall(r"^\| ([A-Z_]+) \| (.+?) \| .+ \|$", DOCS.read_text("utf-8"), re.MULTILINE))
+    assert tuple(NODE_TYPES) == tuple(NodeType), "add the type to NodeType in notations/node_types.py"
+    assert STRATEGY.words == tuple(ErrorStrategy)
+    page = PAGE.read_text("utf-8")
+    rows = dict(re.findall(r"^\| ([A-Z_]+) \| (.+?) \| .+ \|$", page, re.MULTILINE))
     for name, node_type in NODE_TYPES.items():
-        assert name.upper() in rows, f"docs/chains-reference.md has no row for {name.upper()} nodes"
-        missing = [key for key in node_type.fields if f"`{key}" not in rows[name.upper()].replace("/`", "`")]
-        assert missing in ([], ["maxIterations"]), f"the row of {name.upper()} in {DOCS.name} does not name {missing}"
-    assert set(NODE_FIELDS) >= set(ONLY_FOR)
+        assert name.upper() in rows, f"{PAGE.name} has no row for {name.upper()} nodes"
+        missing = [key for key in node_type.fields if f"`{key}" not in rows[name.upper()]]
+        assert not missing, f"the row of {name.upper()} in {PAGE.name} does not name {missing}"
 
 
 def test_a_node_that_chains_do_not_have_is_a_loss_and_no_refusal_of_the_rest() -> None:
@@ -201,3 +205,174 @@ def test_a_node_that_chains_do_not_have_is_a_loss_and_no_refusal_of_the_rest() -
     lossy = app.convert(composition, "chain", allow_loss=True)
     assert [loss.message for loss in lossy.losses] == ["chains have no validate nodes"]
     assert lossy["nodes"][0] == {"id": "v", "type": "transform", "input": "${null}"}
+
+
+TOOL = {"id": "b", "type": "tool", "tool": "up", "args": {"s": "b"}}
+EACH = {"id": "b", "type": "tool", "tool": "up", "args": {"s": "${$item}${$index}${$iteration}"}}
+INPUT = {"l": ["x", "y"], "n": 5}
+CROSSING: list[tuple[dict[str, Any], Any, list[str]]] = [
+    # Each type with its fields, the output, and the calls.
+    ({"type": "tool", "tool": "up", "args": {"s": "$input.n"}}, "5", ["5"]),
+    ({"type": "condition", "condition": "$input.n > 3", "then": [TOOL]}, "B", ["b"]),
+    ({"type": "condition", "condition": "$input.n > 9", "then": [TOOL]}, False, []),
+    ({"type": "condition", "condition": "$input.n > 9", "otherwise": TOOL}, "B", ["b"]),
+    ({"type": "loop", "items": "$input.l", "nodes": [EACH]}, ["X00", "Y11"], ["x00", "y11"]),
+    ({"type": "loop", "items": "$input.l", "concurrency": 2, "nodes": [TOOL]}, ["B", "B"], ["b", "b"]),
+    ({"type": "loop", "items": "$input.l", "maxIterations": 1, "nodes": [TOOL]}, ["B"], ["b"]),
+    ({"type": "loop", "until": "$iteration == 1", "nodes": [TOOL]}, ["B", "B"], ["b", "b"]),
+    ({"type": "loop", "until": '$output.b == "B"', "nodes": [TOOL]}, ["B"], ["b"]),
+    ({"type": "loop", "while": "$var.iteration < 2", "nodes": [TOOL]}, ["B", "B"], ["b", "b"]),
+    ({"type": "parallel", "nodes": [TOOL, {**TOOL, "id": "c"}]}, {"b": "B", "c": "B"}, ["b", "b"]),
+    (
+        {"type": "transform", "transform": {"type": "SORT", "config": {"order": "desc"}}, "input": "$input.l"},
+        ["y", "x"],
+        [],
+    ),
+    ({"type": "transform", "transformType": "SORT", "config": {"order": "desc"}, "input": "$input.l"}, ["y", "x"], []),
+    ({"type": "transform", "input": "$input.l"}, ["x", "y"], []),
+    ({"type": "map", "items": "$input.l", "tool": "up", "args": {"s": "$item"}}, ["X", "Y"], ["x", "y"]),
+    ({"type": "map", "items": "$input.l", "expression": "$item + string($index)"}, ["x0", "y1"], []),
+    ({"type": "MAP", "expression": "$item + '!'"}, ["q!"], []),
+    ({"type": "filter", "items": "$input.l", "expression": '$item == "x"'}, ["x"], []),
+    (
+        {"type": "filter", "items": "$input.l", "tool": "is_x", "args": {"s": "$item"}, "concurrency": 1},
+        ["x"],
+        ["x", "y"],
+    ),
+    (
+        {"type": "reduce", "items": "$input.l", "tool": "up", "args": {"s": "${$acc}${$item}"}, "initial": ""},
+        "XY",
+        ["x", "Xy"],
+    ),
+    ({"type": "reduce", "items": "$input.l", "expression": "$acc + $item", "initial": "-"}, "-xy", []),
+    ({"type": "validate", "schema": {"required": ["n"]}, "input": "$input"}, INPUT, []),
+    ({"type": "validate", "schema": {"required": ["z"]}, "input": "$input", "required": False}, INPUT, []),
+    ({"type": "validate", "schema": {"type": "array"}}, ["q"], []),
+    (
+        {
+            "type": "branch",
+            "branches": [{"condition": "$input.n > 9", "nodes": []}, {"condition": True, "nodes": [TOOL]}],
+        },
+        "B",
+        ["b"],
+    ),
+    (
+        {"type": "branch", "branches": [{"condition": False, "nodes": [TOOL]}], "otherwise": {"n": "$input.n"}},
+        {"n": 5},
+        [],
+    ),
+    ({"type": "branch", "branches": [{"condition": False, "nodes": [TOOL]}], "input": "$input.l"}, ["x", "y"], []),
+    ({"type": "merge", "sources": ["$input", {"n": 6}]}, {"l": ["x", "y"], "n": 6}, []),
+    ({"type": "merge", "sources": ["$input.l", [1]], "strategy": "concat"}, ["x", "y", 1], []),
+    ({"type": "conditional", "condition": "$input.n > 3", "then": {"n": "$input.n"}}, {"n": 5}, []),
+    ({"type": "conditional", "condition": "$input.n > 9", "then": 1}, ["q"], []),
+    (
+        {
+            "type": "conditional",
+            "condition": True,
+            "then": [{"id": "b", "type": "validate", "schema": True}],
+            "input": 7,
+        },
+        7,
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("node", "result", "calls"), CROSSING)
+def test_a_type_does_the_same_in_chains_and_compositions(node: Any, result: Any, calls: list[str], kind: str) -> None:
+    called: list[str] = []
+
+    @tool
+    def up(s: Any) -> str:
+        """Return a text in capitals."""
+        called.append(str(s))
+        return str(s).upper()
+
+    @tool
+    def is_x(s: str) -> bool:
+        """Return True for `x`."""
+        called.append(s)
+        return s == "x"
+
+    first = {"id": "first", "type": "transform", "input": ["q"]}
+    document = {**chain(first, {"id": "a", **node}), "kind": kind, "result": "$output.a"}
+    assert compile_schema(schema_of(kind)).problems(document, kind) == []
+
+    async def run() -> Any:
+        async with App("memory", tools=[up, is_x]) as app:
+            return await app.run(document, INPUT)
+
+    outcome = asyncio.run(run())
+    assert outcome.status in ("completed", "partial"), outcome.errors
+    assert (outcome.result, called) == (result, calls)
+
+
+def test_every_type_has_a_row_above() -> None:
+    assert {row[0]["type"].lower() for row in CROSSING} >= {*NodeType} - {"delay", "wait"}
+
+
+WRONG: list[tuple[dict[str, Any], str, str]] = [
+    # A node, the field that is wrong, and the message.
+    ({"type": "tool"}, "tool", "required for a tool node"),
+    (
+        {"type": "tool", "tool": "t", "args": [1]},
+        "args",
+        "must be an object of arguments or a reference to one, not a list",
+    ),
+    (
+        {"type": "tool", "tool": "t", "items": []},
+        "items",
+        "a tool node has no items; only loop or map or filter or reduce nodes do",
+    ),
+    ({"type": "condition", "then": [TOOL]}, "condition", "required for a condition node"),
+    ({"type": "condition", "condition": True, "then": 5}, "then", "must be a list of nodes, not a number"),
+    ({"type": "loop", "maxIterations": 2}, "nodes", "required for a loop node"),
+    ({"type": "loop", "nodes": [TOOL]}, "", "a loop node needs items, until, while or maxIterations"),
+    ({"type": "parallel", "nodes": []}, "nodes", "must be a non-empty list of nodes"),
+    ({"type": "delay", "delay": -1}, "delay", "must be milliseconds of 0 or more, or a reference to them, not -1"),
+    ({"type": "wait"}, "", "a wait node needs either event or approval"),
+    ({"type": "map", "items": [1]}, "expression", "a map node needs expression or tool"),
+    (
+        {"type": "filter", "expression": "$item", "tool": "t"},
+        "tool",
+        "a filter node has either expression or tool, not both",
+    ),
+    ({"type": "map", "expression": "$item +"}, "expression", "the expression ends too early"),
+    (
+        {"type": "reduce", "expression": "$item", "concurrency": 2},
+        "concurrency",
+        "a reduce node has no concurrency; only loop or parallel or map or filter nodes do",
+    ),
+    ({"type": "validate"}, "schema", "required for a validate node"),
+    ({"type": "validate", "schema": {"type": "txt"}}, "schema.type", '"txt" is not'),
+    ({"type": "validate", "schema": True, "input": "$nope"}, "input", "unknown reference $nope"),
+    (
+        {"type": "branch", "branches": []},
+        "branches",
+        "must be a non-empty list of branches, each with a condition and nodes",
+    ),
+    ({"type": "merge", "sources": 5}, "sources", "must be a list of references, not a number"),
+    ({"type": "merge", "sources": [1], "input": 1}, "input", "a merge node has no "),
+    ({"type": "conditional", "then": 1}, "condition", "required for a conditional node"),
+    ({"type": "transform", "config": {}, "input": 1}, "transformType", "required if a transform node has config"),
+    ({"type": "sort", "input": 1}, "type", "unknown value 'sort'"),
+]
+OWN_WORDS = {"chain": {"args": "params"}, "composition": {"args": "inputMapping", "input": "inputMapping"}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("node", "key", "message"), WRONG)
+def test_a_wrong_field_gives_one_message_with_its_place(node: Any, key: str, message: str, kind: str) -> None:
+    text = json.dumps({**chain({"id": "a", **node}), "kind": kind}, indent=1)
+    with pytest.raises(InvalidFlow) as caught:
+        App("memory").load(text)
+    (problem,) = caught.value.problems
+    word = OWN_WORDS[kind].get(key, key)
+    assert (problem.path, problem.message[: len(message)]) == (f"nodes[0].{word}".rstrip("."), message)
+    # The place is that of the field, or of the node without it.
+    first, _, last = key.rpartition(".")
+    at = f'   "{last}":' if (first or last) in node else "  {"
+    assert problem.place is not None
+    assert at in text.splitlines()[problem.place.line - 1]

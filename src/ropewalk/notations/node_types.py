@@ -428,7 +428,7 @@ def _check_per_item(node: DocumentNode, report: Report) -> None:
         message = "names the list to iterate over, and so does items; remove one of them"
         add_problem(report, node.at("args"), message)
     for key, can in (("concurrency", "run concurrently"), ("undo", "can be undone")):
-        if key in fields:
+        if key in fields and key in NODE_TYPES[node.type].fields:
             add_problem(report, node.at(key), f"only tool calls {can}, and this node has no tool")
 
 
