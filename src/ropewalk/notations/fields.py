@@ -80,13 +80,20 @@ def _suggest_key(key: str, known: Mapping[str, Any]) -> str | None:
     translated = _FOREIGN_KEYS.get(key)
     if translated in known:
         return translated
-    return folded.get(key.lower()) or did_you_mean(key, known)
+    # Keys are short, so a half similar one (`steps`, `items`) means something else; the list of all keys is better.
+    return folded.get(key.lower()) or did_you_mean(key, known, 0.78)
 
 
 _FOREIGN_KEYS = {
     "needs": "dependsOn",
     "else": "otherwise",
     "if": "condition",
+    "steps": "nodes",
+    "nodes": "steps",
+    "params": "args",
+    "parameters": "params",
+    "vars": "variables",
+    "retries": "maxRetries",
 }
 """Keys of other notations and the keys that they stand for here."""
 

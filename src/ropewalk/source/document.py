@@ -168,6 +168,18 @@ def with_places(problems: Iterable[Problem], document: Document | None) -> list[
     return [problem if problem.place is not None else document.with_place(problem) for problem in problems]
 
 
+def doubtful_numbers(document: object) -> list[Problem]:
+    """Return a warning for each number of a YAML text that may be meant as an octal number or as text."""
+    if not isinstance(document, Document) or document.form == "json":
+        return []
+    from .yaml_reader import leading_zeros
+
+    return [
+        Problem(path=path, message=message, place=document.lines.place(offset))
+        for path, offset, message in leading_zeros(document.text, lambda: document._root)
+    ]
+
+
 _MAX_SOURCE_LINE = 120  # characters of a source line under a problem
 _MAX_BEFORE_CARET = 80  # the same, before the caret, where the line is longer
 _MAX_PATH = 300  # characters

@@ -182,7 +182,7 @@ def show(
 
         # Who continues the run, and what a person can do about it.
         queue_note = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
-        resumer = _resumer(details["status"], app.runs.has_worker(row)) if not _is_abandoned(details) else None
+        resumer = _resumer(row.status, app.runs.has_worker(row)) if not _is_abandoned(details) else None
         transcript = Transcript(details["kind"], row.document)
         root = app.runs.outermost(run_id)
         options = store_options(store, project)
@@ -248,7 +248,7 @@ def _details_text(
         lines.append(f"  took     {_time_spent(run)}")
     if run["currentNode"] is not None and run["status"] == "running":
         lines.append(f"  at       {run['currentNode']}")
-    if run.get("owner") and run["status"] == "running":
+    if run.get("owner") and run["status"] in ("running", "waiting"):
         lines.append(f"  owner    {run['owner']}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short_text(run['input'])}")
@@ -466,13 +466,14 @@ def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
     from ...app.presenters import run_lines, run_state
 
     async def work(app: App, _: Interrupts) -> Answer:
-        [line] = run_lines(app.context, [require_run(app.store, run_id)])
+        before = require_run(app.store, run_id)
+        [line] = run_lines(app.context, [before])
         stopped = app.runs.stop(run_id)
-        data = {**run_state(require_run(app.store, run_id), stopped=stopped), "id": run_id}
+        data = {**run_state(app.context, require_run(app.store, run_id), stopped=stopped), "id": run_id}
         if not stopped:
             return Answer(exit=FAILED, data=data, text=f"{run_id} is not running: {data['status']}")
         # A process that executes the run has yet to cancel the steps in progress.
-        is_executing = line["status"] == "running" and not _is_abandoned(line)
+        is_executing = before.status == "running" and not _is_abandoned(line)
         return Answer(data=data, text=f"{'stopping' if is_executing else 'stopped'} {run_id}")
 
     return with_app(work, project=project, store=store, tools=False)

@@ -126,7 +126,7 @@ def _continue_answer(
     lines = [message, f"next: {command}"] if must_resume else [message]
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
-    data = {**run_state(row, **data), "id": run_id, "resume": command if must_resume else None}
+    data = {**run_state(app.context, row, **data), "id": run_id, "resume": command if must_resume else None}
     return Answer(data=data, text=escape_invisible("\n".join(lines)))
 
 

@@ -224,12 +224,14 @@ class Answered(BaseModel):
     runId: str
     status: Status
     answered: dict[str, Any] = Field(description="The approval, with `approved`, `by` and `note`.")
+    error: dict[str, Any] | None = Field(None, description="Why the run could not continue here.")
 
 
 class Delivered(BaseModel):
     runId: str
     status: Status
     sent: bool = Field(description="False if an event with this `id` was sent before.")
+    error: dict[str, Any] | None = Field(None, description="Why the run could not continue here.")
 
 
 class Difference(BaseModel):
