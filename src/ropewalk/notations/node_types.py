@@ -246,7 +246,7 @@ NULLABLE: Final = ("then", "otherwise", "initial", "expression", *VALUE_NULLS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """What the nodes of a notation may have, in its words, as far as it follows from the types."""
+    """The fields that nodes of a notation may have, in its words, as they follow from the types."""
 
     fields: Mapping[str, Checker]
     """Every field that a node may have, and its checker."""
