@@ -17,8 +17,7 @@ from ..expr.ast import NULL, Expr, Lit, Obj, Ref, rebind
 from ..fast_dataclass import dataclass
 from ..ir import NO_POLICY, Graph, Node, OnError, Policy, Retry
 from ..ops import Block, Map, Wait
-from ..source.document import KEY_SPELLINGS
-from ..values import Json, did_you_mean
+from ..values import KEY_SPELLINGS, Json, did_you_mean
 from . import fields as f
 from .budget import check_budget
 from .fields import Checker, OneOf, Report, add_problem, join, read_object

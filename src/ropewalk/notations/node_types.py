@@ -19,8 +19,7 @@ from typing import Any, Final, TypeAlias
 from ..fast_dataclass import dataclass
 from ..ir import Op
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
-from ..source.document import KEY_SPELLINGS
-from ..values import Json
+from ..values import KEY_SPELLINGS, Json
 from . import fields as f
 from .fields import (
     Checker,
