@@ -23,7 +23,7 @@ def client_of(app: App) -> httpx2.AsyncClient:
 async def _listed(app: App, http: httpx2.AsyncClient, status: str) -> list[tuple[str, str]]:
     """Return the runs with a status, as the HTTP interface and `app.runs.list` give them."""
     lines = (await http.get("/runs", params={"status": status})).json()["runs"]
-    listed = [(line["id"], line["status"]) for line in lines]
+    listed = [(line["runId"], line["status"]) for line in lines]
     assert listed == [(row.id, row["status"]) for row in app.runs.list(status=status)]
     return listed
 

@@ -13,7 +13,7 @@ from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
 from ...journal.sql.rows import CHUNK
-from ...notations.records import Outcome
+from ...notations.records import Outcome, outcome
 from ...notations.registry import NOTATIONS
 from ...values import Json
 from ..presenters import run_line
@@ -202,8 +202,8 @@ class RunService:
             limit: How many entries of the journal a page has, at most. None: all of it, in one.
 
         Returns:
-            The run, its steps as `nodes`, and the place of the `next` page (None for the last); None when there is no
-            such run.
+            The run with the fields of its outcome (its value as `result`), its steps as `nodes`, and the place of the
+            `next` page (None for the last); None when there is no such run.
         """
         from .answers import unanswered_waits
         from .pages import Page, add_rejected, read_page, waits_of, with_untaken
@@ -224,7 +224,10 @@ class RunService:
         waits = [] if row.status in ENDS else unanswered_waits(self.context, row, waiting)
         nodes = steps(page.entries, row, page.related, page.blocks, is_last=page.next is None)
         add_rejected(self.store, row, nodes)
+        result = self.result(row)
+        answer = outcome(result, row.kind).to_answer() if isinstance(result, dict) else {}
         return {
+            **answer,
             **run_line(row, liveness, self.current(row), is_waiting=bool(waits)),
             "elapsed": round(((row.ended_at or time.time()) - row.started_at) * 1000, 3),
             "definitionId": row.definition_id,
@@ -236,7 +239,7 @@ class RunService:
             "budgets": budgets_of(self.store, row),
             "owner": row.owner,
             "input": row.input,
-            "result": self.result(row),
+            "result": answer.get("result"),
             "error": row.error,
             "endings": earlier_endings(history),
             "waitingFor": waits,

@@ -37,7 +37,8 @@ def worker(
         ),
     ] = None,
     queue: Annotated[
-        tuple[str, ...], Parameter(negative=(), help="Execute only runs of this queue; repeatable (default: all).")
+        tuple[str, ...],
+        Parameter(consume_multiple=True, negative=(), help="Execute only runs of these queues (default: all)."),
     ] = (),
     grace: Annotated[
         float | None,

@@ -32,7 +32,7 @@ from ...errors import InvalidValue, RopewalkError, RunBusy, RunExists
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow
 from ...journal.protocol import NewRun as Begun
-from ...notations.records import outcome
+from ...notations.records import Outcome, outcome
 from ...values import Json, check_json
 from ..errors import error_payload
 from ..remedies import Door
@@ -113,7 +113,7 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         budget=budget,
     )  # fmt: skip
 
-    async def run(take: Any) -> Mapping[str, Json]:
+    async def run(take: Any) -> Outcome:
         return outcome(await app.jobs.run(new.watched(take)), loaded.kind)
 
     return await start_run(live, run_id, body.wait, run, new=True)
@@ -127,7 +127,7 @@ async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> d
                 async for _ in live.follow(row.id):
                     pass
         row = require_run(app.store, row.id)
-    result = ended(outcome(row.result, row.kind)) if row.status in ENDS and isinstance(row.result, dict) else {}
+    result = outcome(row.result, row.kind).to_answer() if row.status in ENDS and isinstance(row.result, dict) else {}
     return {**result, "runId": row.id, "status": status_of(app.context, row), "new": False}
 
 
@@ -137,14 +137,9 @@ async def start_run(live: LiveRuns, run_id: str, wait: float, start: StartRun, *
     if wait:
         done, _ = await asyncio.wait({task}, timeout=wait)
         if done:
-            return Answer({"runId": run_id, **fields, **ended(task.result())}, 200)
+            return Answer({"runId": run_id, **fields, **task.result().to_answer()}, 200)
     status = live.status_of(run_id) if wait else "running"
     return Answer({"runId": run_id, "status": status, **fields}, 202)
-
-
-def ended(result: Mapping[str, Json]) -> dict[str, Json]:
-    """Return an outcome for a client: the value as `result`, the fields of its notation, and one id, `runId`."""
-    return {name: result[name] for name in result if name != "executionId"}
 
 
 @router.get("", summary="List runs", response_model=models.RunList)
@@ -373,7 +368,7 @@ async def resume(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAI
     if row.status in ENDS:
         report = app.runs.undo_report(run_id) if row.undo else None
         undo = {} if report is None else {"undo": report}
-        return Answer({"runId": run_id, **ended(await app.resume(run_id)), **undo}, 200)
+        return Answer({"runId": run_id, **(await app.resume(run_id)).to_answer(), **undo}, 200)
     return await start_run(live, run_id, body.wait, lambda take: app.resume(run_id, on_event=take))
 
 
