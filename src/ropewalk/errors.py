@@ -328,6 +328,16 @@ class NodeFailed(RopewalkError):
         self.ran_at = None if ran_at is None else tuple(ran_at)
         super().__init__(f"{path}: {message}")
 
+    def event_data(self) -> dict[str, Any]:
+        """Return what an event says of the failure."""
+        trace = {} if self.trace is None else self.trace.to_dict()
+        return {
+            "message": self.message,
+            "kind": self.kind,
+            **({"classes": list(self.classes)} if self.classes else {}),
+            **trace,
+        }
+
 
 class RunTimeout(RopewalkError):
     """The run took longer than its timeout of `seconds`."""

@@ -240,8 +240,7 @@ class Run(TaskDeadline):
         self.attempts.append((node_slot.name, attempt))
         if self.watcher is not None:
             failure = attempt.failure
-            data = {"message": failure.message, "kind": failure.kind, "attempt": count, "due": attempt.due}
-            data |= {} if failure.trace is None else failure.trace.to_dict()
+            data = {**failure.event_data(), "attempt": count, "due": attempt.due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
             self.report("attempt.failed", path, node_slot.name, data)
 
