@@ -308,8 +308,8 @@ def _result_answer(
     lines = [
         summary(payload, places, options, engine, resumer=resumer, changes=changes(counts)),
         *rejected(data, options if recorded else None),
-        *(_retry_advice(app, row, data, counts, options) if recorded and row is not None else []),
         *_stacks(data, show_command),
+        *(_retry_advice(app, row, data, counts, options) if recorded and row is not None else []),
     ]
     return Answer(exit=run_exit_code(data), data=data, text="\n".join(lines), recorded=show_command)
 
