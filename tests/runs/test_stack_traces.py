@@ -159,7 +159,7 @@ def checked(doors: Doors, at: str | None, ends: str, cause: type[BaseException] 
     assert doors.error.get("at") == at
     failures = [doors.error]
     for run in (doors.http, doors.mcp):
-        failures += [run["result"]["errors"][0], run["nodes"][-1]["error"]]
+        failures += [run["errors"][0], run["nodes"][-1]["error"]]
     assert {(failure.get("at"), failure["stack"]) for failure in failures} == {(at, stack)}
     assert doors.exception["exception.stacktrace"] == stack
     assert stack.replace("\n", "\n  ") in doors.shown
