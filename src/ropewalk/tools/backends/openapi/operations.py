@@ -469,7 +469,7 @@ class _Reader:
         return Part(swagger.form_body([field.value for field in fields], consumes), fields[0].file)
 
     def _checked_output(self, label: str, part: Part) -> dict[str, Json] | None:
-        """Return the schema of the answer; one that cannot be read is no reason to leave out the operation."""
+        """Return the schema of the answer; without one that can be read, the answer is not checked."""
         try:
             return self._output_schema(label, part)
         except (InvalidTool, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
