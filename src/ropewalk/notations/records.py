@@ -113,6 +113,7 @@ class Outcome(Record):
     """The result of a run in the words of its notation, with `run_id`, `status` and `success`."""
 
     _read: Callable[[Any], Any] | None = None
+    _cause: BaseException | None = None
     # The other name that `result` has in Python.
     _alias = ""
 
@@ -121,7 +122,7 @@ class Outcome(Record):
 
     def to_answer(self) -> dict[str, Json]:
         """Return the outcome as every interface answers it: its value once, as `result`."""
-        return {name: self[name] for name in self._data if name != self._alias}
+        return {name: self[name] for name in self._data if name == "result" or name != self._alias}
 
     @property
     def run_id(self) -> str:
@@ -142,7 +143,7 @@ class Outcome(Record):
             messages = [str(error.get("message") or error) for error in failures_of(self._data)[:20]]
             why = f": {'; '.join(messages)}" if messages else ""
             message = f"run {self.run_id} did not complete (status {status}){why}"
-            raise FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict())
+            raise FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict()) from self._cause
         return self
 
     def _repr_html_(self) -> str:
@@ -204,4 +205,5 @@ def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | 
         record._alias = NOTATIONS[kind].value
     if read is not None:
         record._read = read
+    record._cause = getattr(result, "cause", None)
     return record
