@@ -15,7 +15,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeGuard, TypeVar
 
 from ..codec import set_fields
 from ..errors import ExpressionError, InvalidFlow, Problem
@@ -604,7 +604,7 @@ def node_ids(body: Graph) -> Iterator[str]:
                 yield from node_ids(part)
 
 
-def is_repeated(op: Any) -> bool:
+def is_repeated(op: Any) -> TypeGuard[Map]:
     """Return True for a map that repeats one node, under no condition of its own, and gives all outputs."""
     if not isinstance(op, Map) or op.select or len(op.body.nodes) != 1:
         return False

@@ -168,7 +168,8 @@ class ChainWriter(FlowWriter[Around]):
 
     def write_wait(self, node: Node, around: Around) -> Fields:
         """Write a wait for an event or an approval."""
-        return {"type": "wait", **self.wait(node.op, around.path.rstrip("/"), around)}
+        op: Any = node.op
+        return {"type": "wait", **self.wait(op, around.path.rstrip("/"), around)}
 
     def write_block(self, node: Node, around: Around) -> Fields:
         """Write a block as a parallel node, or as a branch that is always taken."""

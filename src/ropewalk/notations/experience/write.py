@@ -87,8 +87,8 @@ class GraphShaper:
         is_whole = not _has_result(work) and (work.writes is None or not isinstance(work.op, (Map, Loop)))
         if wait is not None and is_whole and not isinstance(work.op, (Block, Branch)):
             path = f"{place.path}{node.id}"
-            texts = (text and self._bind_prev(text, place, path) for text in (wait.event, wait.approval))
-            self.waits[node.id] = replace(wait, **dict(zip(("event", "approval"), texts, strict=True)))
+            event, approval = (text and self._bind_prev(text, place, path) for text in (wait.event, wait.approval))
+            self.waits[node.id] = replace(wait, event=event, approval=approval)
             node = work
         if _has_result(node):
             return self._call_and_result(node, place)
