@@ -43,7 +43,7 @@ from .node_fields import (
 )
 from .registry import Compiled, all_problems, failures
 from .undo import check_undo, compile_undo, write_undo
-from .writing import POLICY, Fields, FlowWriter, is_repeated, sorted_nodes
+from .writing import POLICY, Fields, FlowWriter, as_map, is_repeated, sorted_nodes
 
 WIDTH: Final = 8
 ROOTS: Final = frozenset(("input", "prev", "steps"))
@@ -475,7 +475,7 @@ class CompositeWriter(FlowWriter[Around]):
     def _node(self, node: Node, around: Around) -> None:
         path = f"{around.path}{node.id}"
         self.refuse_unsupported(node, path)
-        step, fields = self.without_wait(node, path, around)
+        step, fields = self.without_wait(replace(node, op=as_map(node.op)), path, around)
         if is_repeated(step.op):
             step, repeated = self.for_each(step, step.op, path, around, WIDTH)
             fields |= repeated
@@ -603,7 +603,7 @@ class CompositeWriter(FlowWriter[Around]):
         if ref.root == "state":
             return Ref("var", ref.path)
         if ref.root not in READ_ROOTS:
-            self.refuse(path, f"a composite cannot read ${ref.root}")
+            self.refuse(path, f"a composite cannot read ${ref.root}; pass the value as an input")
             return NULL
         return ref
 

@@ -252,6 +252,8 @@ class FlowWriter(Generic[Around]):
     """The notation, for messages: "chain"."""
     supported: ClassVar[Mapping[type[Any], tuple[str, ...]]]
     """The fields of nodes, ops and policies that the writer supports; any other that is set is refused."""
+    null_node: ClassVar[Fields] = {}
+    """The fields of a node that gives null, in place of one that the notation cannot hold."""
     keys: ClassVar[Mapping[str, str]] = {
         "timeout": "timeout",
         "input_schema": "inputSchema",
@@ -441,6 +443,12 @@ class FlowWriter(Generic[Around]):
 
     # --- fields that every notation has -----------------------------------------------------------
 
+    def nodes_and_result(self, nodes: list[Fields], value: Expr, default: Expr, around: Around) -> Fields:
+        """Return the nodes, and the result unless it is the value that the notation has without one."""
+        if not nodes:  # which no document may be without
+            nodes, default = [{"id": self.unique_id("nothing"), **self.null_node}], Ref("")
+        return {"nodes": nodes, **self.result(value, default, around)}
+
     def result(self, value: Expr, default: Expr, around: Around) -> Fields:
         """Return the result of the document, unless it is the value that the notation has without one."""
         return {} if value == default else {"result": self.nullable(value, "result", around)}
@@ -472,30 +480,27 @@ class FlowWriter(Generic[Around]):
             self.refuse(path, "a wait node uses its own timeout, not that of a call")
         elif policy.timeout is not None:
             fields["timeout"] = milliseconds(policy.timeout)
-        handling: Fields = {}
+        word, value = "", None
         if policy.on_error is not None:
             word, value = self.failure(node, policy.on_error, path, around, failed)
-            handling = {"policy": word}
-            if value is not None:
-                handling["value"] = self.value(value, f"{path}.fallback", around)
         backoff = self._backoff(retry, path)
-        short = self.word("on_error") if self.kind != "chain" else "errorStrategy"
-        # `maxRetries` counts the attempts after the first; in a chain it belongs to the strategy `retry`.
-        if backoff == "constant" and (self.kind != "chain" or not handling):
-            if self.kind == "chain":
-                fields[short] = "retry"
+        details: Fields = {} if value is None else {"value": self.value(value, f"{path}.fallback", around)}
+        if backoff and (backoff != "constant" or self.kind == "experience" or (self.kind == "chain" and word)):
+            details |= {"attempts": retry.attempts, "delay": milliseconds(retry.delay)}
+            if backoff != "exponential" and retry.attempts > 2:
+                details["backoff"] = backoff
+        elif backoff:  # the same pauses: `maxRetries` counts the attempts after the first
+            word = word or ("retry" if self.kind == "chain" else "")
             if retry.attempts != 1 + MAX_RETRIES or self.kind != "chain":
                 fields["maxRetries"] = retry.attempts - 1
             if milliseconds(retry.delay) != RETRY_DELAY:
                 fields["retryDelay"] = milliseconds(retry.delay)
-        elif backoff:
-            growth = {} if backoff == "exponential" else {"backoff": backoff}
-            pauses: Fields = {"attempts": retry.attempts, "delay": milliseconds(retry.delay), **growth}
-            return {**fields, self.word("on_error"): {"policy": "retry", **pauses, **handling}}
-        if handling:
-            fields[short] = handling["policy"]
-        if "value" in handling:
-            fields["fallback"] = handling["value"]
+        if details.keys() == {"value"} and (word == "fallback" or self.kind != "chain") and self.kind != "experience":
+            fields["fallback"] = details.pop("value")
+        if details:
+            fields[self.word("on_error")] = {"policy": word or "retry", **details}
+        elif word:
+            fields["errorStrategy" if self.kind == "chain" else self.word("on_error")] = word
         return fields
 
     def failure(
@@ -542,14 +547,19 @@ class FlowWriter(Generic[Around]):
         [inner] = op.body.nodes
         if node.policy != NO_POLICY:
             self.refuse(path, "the error policy of a node with for_each is that of each item, not of the whole")
+        repeated = replace(inner, id=node.id, result=own_output(inner.result, inner.id, node.id), writes=node.writes)
+        meta = replace(inner.meta, description=node.meta.description or inner.meta.description)
+        repeated = replace(repeated, after=node.after, gate=node.gate, when=node.when, meta=meta)
+        return repeated, self.items_of(op, path, around, width)
+
+    def items_of(self, op: Map, path: str, around: Around, width: int) -> Fields:
+        """Return the field for_each of a node that a map repeats."""
         fields: Fields = {"items": self.value(items_expr(op), f"{path}.items", around)}
         if op.limit is None:
             self.refuse(path, "for_each needs a limit on concurrent items (concurrency)")
         elif op.limit != width:
             fields["concurrency"] = op.limit
-        repeated = replace(inner, id=node.id, result=own_output(inner.result, inner.id, node.id), writes=node.writes)
-        meta = replace(inner.meta, description=node.meta.description or inner.meta.description)
-        return replace(repeated, after=node.after, gate=node.gate, when=node.when, meta=meta), {"for_each": fields}
+        return {"for_each": fields}
 
     def written_field(self, node: Node, path: str) -> Fields:
         """Return the variable that keeps the node's output."""
@@ -602,6 +612,15 @@ def node_ids(body: Graph) -> Iterator[str]:
         for _, part in parts(node.op):
             if isinstance(part, Graph):
                 yield from node_ids(part)
+
+
+def as_map(op: Any) -> Any:
+    """Return a loop over items that hand nothing on as a map of one item at a time; any other op as it is."""
+    if not isinstance(op, Loop) or op.items is None or not op.collect or not iterations_are_independent(op.body):
+        return op
+    if op.again is not None or op.until is not None or op.initial is not None:
+        return op
+    return Map(items=op.items, body=op.body, limit=1, most=op.limit)
 
 
 def is_repeated(op: Any) -> TypeGuard[Map]:

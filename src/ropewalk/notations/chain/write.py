@@ -8,7 +8,7 @@ value that is computed at the end of a body or as the flow's result; it becomes 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ...expr.ast import NULL, Each, Expr, Fn, Lit, Ref
 from ...expr.unlift import unlift
@@ -32,8 +32,6 @@ from ..writing import (
 from .node_types import NODE_TYPES, OP_WRITERS
 from .read import DEFAULTS
 
-NULL_NODE: Final = {"type": "transform", "input": "${null}"}
-"""A node that gives null, in place of one that a chain cannot hold."""
 TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "gate", "when", "writes", "policy", "meta"),
@@ -61,6 +59,7 @@ class ChainWriter(FlowWriter[Around]):
     """Write one flow as a chain."""
 
     kind, supported = "chain", SUPPORTED
+    null_node: ClassVar = {"type": "transform", "input": "${null}"}
 
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
@@ -90,7 +89,8 @@ class ChainWriter(FlowWriter[Around]):
             fields |= self._width_fields(body)
             self.width = int(fields.get("concurrency", self.width))
         nodes = [self.node(node, around) for node in body.nodes]
-        return {**fields, "nodes": nodes, **self.result(body.result, default, replace(around, apart=frozenset()))}
+        around = replace(around, apart=frozenset())  # all nodes have ended
+        return {**fields, **self.nodes_and_result(nodes, body.result, default, around)}
 
     def _width_fields(self, body: Graph) -> Fields:
         """Return the limit of concurrent nodes if it differs from the chain's; without a limit it is their number."""
@@ -148,7 +148,7 @@ class ChainWriter(FlowWriter[Around]):
         if write is not None:
             return write(self, node, around)
         self.refuse_op(node, around.path.rstrip("/"))
-        return dict(NULL_NODE)
+        return dict(self.null_node)
 
     def write_tool(self, node: Node, around: Around) -> Fields:
         """Write a call as a tool node."""

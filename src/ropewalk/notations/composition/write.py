@@ -7,16 +7,16 @@ are refused with the reason: jumps, loops that are not over items, waits, severa
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from ...expr.ast import NULL, Expr, Fn, Lit, Ref, rebind, refs
+from ...expr.ast import NULL, Expr, Fn, Lit, Ref, rebind
 from ...expr.unlift import unlift
 from ...fast_dataclass import dataclass
 from ...ir import Graph, Node
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait, in_milliseconds
 from ...values import Json
 from ..undo import write_undo
-from ..writing import PARALLEL, POLICY, Fields, FlowWriter, is_repeated, items_expr, milliseconds, outputs
+from ..writing import PARALLEL, POLICY, Fields, FlowWriter, as_map, is_repeated, items_expr, milliseconds, outputs
 from .compile import MERGES, data_after
 from .read import DEFAULTS, looks_like_nodes
 
@@ -35,8 +35,6 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Wait: ("event", "approval", "timeout"),
     **POLICY,
 }
-NULL_NODE: Final = {"type": "conditional", "condition": True, "then": None}
-"""A node that gives null, in place of a node that a composition cannot hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +52,7 @@ class CompositionWriter(FlowWriter[Around]):
     """Write one flow as a composition."""
 
     kind, supported = "composition", SUPPORTED
+    null_node: ClassVar = {"type": "conditional", "condition": True, "then": None}
 
     def document(self) -> Fields:
         """Return the nodes and the result; what a composition cannot hold is refused."""
@@ -61,7 +60,7 @@ class CompositionWriter(FlowWriter[Around]):
         if not body.ordered and len(body.nodes) > 1:
             body = self._in_parallel_node(body)
         nodes, value, around = self._nodes(body, Around(data=Ref("input")))
-        return {**self.variables(), "nodes": nodes, **self.result(body.result, value, around)}
+        return {**self.variables(), **self.nodes_and_result(nodes, body.result, value, around)}
 
     def _in_parallel_node(self, body: Graph) -> Graph:
         """Return a body whose only node is a parallel node with the nodes of an unordered one."""
@@ -99,13 +98,13 @@ class CompositionWriter(FlowWriter[Around]):
     def node(self, node: Node, around: Around) -> Fields:
         """Write one node with its mappings, condition, policy and output variable."""
         path = f"{around.path}{node.id}"
-        node, own = self.without_wait(node, path, around)
+        node, own = self.without_wait(replace(node, op=as_map(node.op)), path, around)
         if is_repeated(node.op) and not self._is_per_item(node.op):
             node, repeated = self.for_each(node, node.op, path, around, WIDTH)
             own, around = own | repeated, replace(around, item=True)
         if node.meta.hidden:
             self.refuse_hidden(node, path)
-            return {"id": node.id, **NULL_NODE}  # its parts are not looked at
+            return {"id": node.id, **self.null_node}  # its parts are not looked at
         if node.gate is not None:
             message = "compositions have no jumps and no conditional edges (onSuccess, onError, when)"
             self.refuse(path, message, decisive=True)
@@ -153,7 +152,7 @@ class CompositionWriter(FlowWriter[Around]):
             case Sleep():
                 return {"type": "delay", "delay": self._delay_value(op.seconds, around)}
         self.refuse_op(node, around.path.rstrip("/"))
-        return dict(NULL_NODE)
+        return dict(self.null_node)
 
     def _block_fields(self, id: str, body: Graph, around: Around) -> Fields:
         if body.ordered:  # as a choice that is always taken
@@ -233,43 +232,39 @@ class CompositionWriter(FlowWriter[Around]):
         return {key: self.sequence(f"{id}_{key}", body, around)}
 
     def _is_per_item(self, op: Any) -> bool:
-        """Return True if a node per item does nothing but call a tool."""
+        """Return True if all that runs per item is a call of a tool."""
         inner = op.body.nodes[0]
-        return isinstance(inner.op, Call) and inner == Node(id=inner.id, op=inner.op)
+        is_bare = isinstance(inner.op, Call) and inner == Node(id=inner.id, op=inner.op)
+        return is_bare and len(op.body.nodes) == 1 and op.body.result == Ref("out", (inner.id,))
 
     def _per_item_fields(self, op: Map | Loop, around: Around) -> Fields:
-        """Write a map or loop as one call of a tool per item."""
-        path = around.path.rstrip("/")
-        is_fold = isinstance(op, Loop) and not op.collect and op.initial is not None and op.items is not None
-        call = op.body.nodes[0] if len(op.body.nodes) == 1 else None
-        is_call = call is not None and isinstance(call.op, Call) and op.body.result == Ref("out", (call.id,))
-        if call is None or not is_call or call != Node(id=call.id, op=call.op) or not isinstance(call.op, Call):
-            self.refuse(path, "per item a composition calls one tool, without conditions, retries or fallbacks")
-            return dict(NULL_NODE)
+        """Write a map or a fold as one call of a tool per item."""
+        path, is_fold = around.path.rstrip("/"), isinstance(op, Loop)
+        if isinstance(op, Loop) and (op.items is None or op.collect or op.initial is None):
+            self.refuse(path, "a composition repeats nodes only for items, each independent of the earlier ones")
+            return dict(self.null_node)
+        call = op.body.nodes[0].op if op.body.nodes else None
+        if not isinstance(call, Call) or not self._is_per_item(op):
+            self.refuse(
+                path,
+                "for each item, a composition runs one node without a condition or variable of its own; to filter or "
+                "reduce, one tool",
+            )
+            return dict(self.null_node)
         # The list and the arguments are left out if they are the node's own data.
         items = items_expr(op) if isinstance(op, Map) else op.items or NULL
-        items_field = {} if items == around.data else {"items": self.value(items, f"{path}/items", around)}
-        inside = replace(around, item=True, acc=is_fold)
-        args = {"inputMapping": self.value(call.op.args, f"{path}/args", inside)}
-        if call.op.args == Ref("item"):
-            args = {}
-        fields: Fields = {"tool": call.op.tool, **items_field, **args, **write_undo(call.op.undo)}
-        # Loops are folds, or maps of one item at a time.
+        fields: Fields = {"type": "reduce", "tool": call.tool, **write_undo(call.undo)}
+        if items != around.data:
+            fields["items"] = self.value(items, f"{path}/items", around)
+        if call.args != Ref("item"):
+            inside = replace(around, item=True, acc=is_fold)
+            fields["inputMapping"] = self.value(call.args, f"{path}/args", inside)
         if isinstance(op, Loop):
-            if is_fold:
-                return {
-                    "type": "reduce",
-                    **fields,
-                    "initial": self.value(op.initial or NULL, f"{path}/initial", around),
-                }
-            if op.items is None or not op.collect or any(ref.root in ("round", "prev") for ref in refs(call.op.args)):
-                self.refuse(path, "a composition can loop only over items, each independent of the earlier ones")
-                return dict(NULL_NODE)
-            return {"type": "map", **fields, "concurrency": 1}
+            return {**fields, "initial": self.value(op.initial or NULL, f"{path}/initial", around)}
         if op.limit is None:
             self.refuse(path, "a composition needs a limit on concurrent items (concurrency)")
-        width: Json = {} if op.limit in (None, WIDTH) else {"concurrency": op.limit}
-        return {"type": "filter" if op.select else "map", **fields, **width}
+        width: Fields = {} if op.limit in (None, WIDTH) else {"concurrency": op.limit}
+        return {**fields, "type": "filter" if op.select else "map", **width}
 
     # --- expressions ----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ...check.structure import running_order
 from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs, select, subexpressions
@@ -30,8 +30,8 @@ from ..writing import (
     POLICY,
     Fields,
     FlowWriter,
+    as_map,
     items_expr,
-    iterations_are_independent,
     milliseconds,
 )
 from .compile import ExperienceCompiler
@@ -65,7 +65,7 @@ class GraphShaper:
     def shape(self, body: Graph) -> Graph:
         """Return the unordered graph; its result reads the outputs of its nodes."""
         if not body.ordered and not any(isinstance(n.op, (Block, Branch)) or _has_result(n) for n in body.nodes):
-            return replace(body, nodes=tuple(self._leaf(node, node.op) for node in body.nodes))
+            return replace(body, nodes=tuple(replace(node, op=as_map(node.op)) for node in body.nodes))
         _, result = self._region(body, Place())
         return Graph(nodes=tuple(self.nodes), result=result, limit=None if body.ordered else body.limit)
 
@@ -171,24 +171,16 @@ class GraphShaper:
         when = own_when
         if place.when is not None:
             when = place.when if own_when is None else Fn("&&", (place.when, own_when))
-        leaf = self._leaf(node, self._bind_op(op, place, path))
-        policy = leaf.policy
+        policy = node.policy
         if policy.on_error is not None:
             value = self._bind_prev(policy.on_error.value, place, path)
             policy = replace(policy, on_error=replace(policy.on_error, value=value))
-        self.nodes.append(replace(leaf, when=when, after=place.before, policy=policy))
+        op = as_map(self._bind_op(op, place, path))
+        self.nodes.append(replace(node, op=op, when=when, after=place.before, policy=policy))
         # Inside a choice all nodes run or none: only a condition of its own may skip this one.
         output = Ref("out", (node.id,))
         prev = output if own_when is None else _prev_if_skipped(output, own_when, place.prev)
         return frozenset((node.id,)), prev
-
-    def _leaf(self, node: Node, op: Any) -> Node:
-        """Return the node; a loop over items that hands nothing on becomes a map of one item at a time."""
-        if not isinstance(op, Loop) or op.items is None or not op.collect or not iterations_are_independent(op.body):
-            return replace(node, op=op)
-        if op.again is None and op.until is None and op.initial is None:
-            op = Map(items=op.items, body=op.body, limit=1, most=op.limit)
-        return replace(node, op=op)
 
     def _bind_op(self, op: Any, place: Place, path: str) -> Any:
         if isinstance(op, Call):
@@ -254,8 +246,6 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
 }
 ROOTS: Final = {name: name for name in ("input", "state", "item", "index", "error")} | {"round": "iteration"}
 LEAVES: Final = (Call, Compute, Sleep, Wait)
-NULL_NODE: Final[Fields] = {"kind": "value", "value": None}
-"""A node that gives null, in place of a node that an experience cannot hold, or where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +261,8 @@ class ExperienceWriter(FlowWriter[Around]):
 
     kind, supported = "experience", SUPPORTED
     has_seeds = True
+    keys: ClassVar = {"timeout": "timeout", "output_schema": "outputSchema"}
+    null_node: ClassVar = {"kind": "value", "value": None}
 
     def document(self) -> Fields:
         """Return the document; what it cannot hold is refused."""
@@ -294,7 +286,7 @@ class ExperienceWriter(FlowWriter[Around]):
 
         schema = {name: self._field(name, channel) for name, channel in flow.state.items()}
         nodes = [*self.nodes, *self.inside["loop"], *self.inside["pipeline"]]
-        graph: Fields = {"nodes": nodes or [{"id": self.unique_id("nothing"), **NULL_NODE}]}
+        graph: Fields = {"nodes": nodes or [{"id": self.unique_id("nothing"), **self.null_node}]}
         for key, parts in (("edges", self.edges), ("loops", self.loops), ("pipelines", self.pipelines)):
             if parts:
                 graph[key] = parts
@@ -383,7 +375,7 @@ class ExperienceWriter(FlowWriter[Around]):
             self._write_null(node)
 
     def _write_null(self, node: Node) -> None:
-        self.nodes.append({"id": node.id, **NULL_NODE})
+        self.nodes.append({"id": node.id, **self.null_node})
 
     def _check_node(self, node: Node, path: str) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", node.id, re.ASCII):
@@ -512,31 +504,25 @@ class ExperienceWriter(FlowWriter[Around]):
             self._write_null(node)
             return
         # One call per item is a node with for_each; a sequence of calls needs a pipeline.
-        items = self.value(items_expr(op), f"{path}.items", around)
-        if op.limit is None:
-            self.refuse(path, "an experience needs a limit on concurrent items (concurrency)")
         if len(body.nodes) == 1:
-            self._for_each(node, op, items, around, inside)
+            self._for_each(node, op, around, inside)
         elif around.path:
             self.refuse(path, "inside a loop of an experience, a for_each makes one call for each item, not several")
             self._write_null(node)
         else:
-            self._pipeline(node, op, items, inside)
+            self._pipeline(node, op, inside)
 
-    def _for_each(self, node: Node, op: Map, items: Json, around: Around, inside: Around) -> None:
+    def _for_each(self, node: Node, op: Map, around: Around, inside: Around) -> None:
         path = f"{around.path}{node.id}"
         [call] = op.body.nodes
-        for_each: Fields = {"source": items}
-        if op.limit != self.concurrency:
-            for_each["concurrency"] = op.limit
         if call.when is not None:
             message = "an experience calls the tool for every item; filter the items instead of using a condition"
             self.refuse(path, message, decisive=True)
         self._check_node(replace(call, id=node.id), path)
         fields = {**self._leaf(replace(call, when=node.when), inside), **self.waits.get(node.id, {})}
-        self.nodes.append({"id": node.id, **fields, "for_each": for_each})
+        self.nodes.append({"id": node.id, **fields, **self.items_of(op, path, around, self.concurrency)})
 
-    def _pipeline(self, node: Node, op: Map, items: Json, inside: Around) -> None:
+    def _pipeline(self, node: Node, op: Map, inside: Around) -> None:
         path = inside.path.removesuffix("/")
         if node.when is not None:
             self.refuse(path, "a pipeline or a loop of an experience has no condition", decisive=True)
@@ -550,6 +536,7 @@ class ExperienceWriter(FlowWriter[Around]):
             self._check_node(inner, place)
             self.inside["pipeline"].append({"id": inner.id, **self._leaf(inner, inside)})
             stages.append(inner.id)
+        items = self.value(items_expr(op), f"{path}.items", inside)
         self.pipelines.append({"id": node.id, "items": items, "stages": stages})
 
     def _loop(self, node: Node, op: Loop, around: Around) -> None:
