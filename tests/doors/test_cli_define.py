@@ -191,8 +191,9 @@ LOOPING = "kind: chain\nmode: loop\nuntil: $iteration > 1\nnodes:\n  - {id: a, t
 
 
 def test_losses_are_listed_and_the_rest_is_converted(project):
-    nodes = "  - {id: w, type: loop, until: true, nodes: {id: d, type: delay, delay: 1}}\n  - {id: a, type: tool, tool: upper, params: {text: x}}\n"
-    project.write("c.yaml", f"kind: chain\nnodes:\n{nodes}")
+    loop = "{id: w, type: loop, until: true, nodes: {id: d, type: delay, delay: 1}}"
+    call = "{id: a, type: tool, tool: upper, params: {text: x}}"
+    project.write("c.yaml", f"kind: chain\nnodes:\n  - {loop}\n  - {call}\n")
     assert project("convert", "c.yaml", "--to", "composition").code == 3
     done = project("convert", "c.yaml", "--to", "composition", "--allow-loss", "-o", "out.yaml")
     assert done.code == 0

@@ -17,6 +17,7 @@ from ...ir import Flow, Graph, Node, OnError
 from ...ops import Branch, Call, Compute, Loop, Map, in_milliseconds
 from ...values import Json
 from ..node_fields import ROUND
+from ..node_types import NODE_TYPES, OP_WRITERS
 from ..undo import write_undo
 from ..writing import (
     POLICY,
@@ -29,7 +30,6 @@ from ..writing import (
     split_result,
     unwrap_parallel,
 )
-from .node_types import NODE_TYPES, OP_WRITERS
 from .read import DEFAULTS
 
 TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
