@@ -29,7 +29,15 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Validate: ("value", "schema", "place"),
     Branch: ("arms", "default"),
     Map: ("items", "body", "limit", "select", "most"),
-    Loop: ("items", "body", "collect", "initial"),
+    Loop: (
+        "items",
+        "body",
+        "collect",
+        "initial",
+        "limit",
+        "again",
+        "until",
+    ),  # `_per_item_fields` refuses what is no fold
     Block: ("body",),
     Sleep: ("seconds",),
     Wait: ("event", "approval", "timeout"),
@@ -240,7 +248,7 @@ class CompositionWriter(FlowWriter[Around]):
     def _per_item_fields(self, op: Map | Loop, around: Around) -> Fields:
         """Write a map or a fold as one call of a tool per item."""
         path, is_fold = around.path.rstrip("/"), isinstance(op, Loop)
-        if isinstance(op, Loop) and (op.items is None or op.collect or op.initial is None):
+        if isinstance(op, Loop) and (op.items is None or op.collect or op.initial is None or op.limit):
             self.refuse(path, "a composition repeats nodes only for items, each independent of the earlier ones")
             return dict(self.null_node)
         call = op.body.nodes[0].op if op.body.nodes else None
