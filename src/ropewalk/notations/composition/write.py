@@ -15,10 +15,11 @@ from ...fast_dataclass import dataclass
 from ...ir import Graph, Node
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait, in_milliseconds
 from ...values import Json
+from ..node_compiler import MERGES, data_after
+from ..node_types import looks_like_nodes
 from ..undo import write_undo
 from ..writing import PARALLEL, POLICY, Fields, FlowWriter, as_map, is_repeated, items_expr, milliseconds, outputs
-from .compile import MERGES, data_after
-from .read import DEFAULTS, looks_like_nodes
+from .read import DEFAULTS
 
 WIDTH: Final = int(DEFAULTS["concurrency"])
 STRATEGIES: Final = {function: strategy for strategy, function in MERGES.items()}
