@@ -136,6 +136,7 @@ class Connection:
     """A connection that opens when `start` is called and lives until `stop` or its death."""
 
     # `opened`: Set once the connection is usable or has failed.
+    # `announced`: What its handshake tells the server that can be asked.
     # `error`: Why it cannot be used any more, or None.
     # `is_ready`: True once it was usable.
     # `is_leaving`: True when its end was requested by us.
@@ -153,7 +154,7 @@ class Connection:
         announced: Mapping[str, Json],
     ) -> None:
         self.config = config
-        self._announced = announced
+        self.announced = announced
         self._local = local
         self.era = era
         self._relay = relay
@@ -250,7 +251,7 @@ class Connection:
                     read,
                     write,
                     self.malformed,
-                    self._announced,
+                    self.announced,
                     self._ask_client,
                     self._relay and self._relay_notification,
                 ),
@@ -555,13 +556,17 @@ class Connection:
         failure.__cause__ = cause
         return failure
 
+    def last_output(self) -> str:
+        """Return the end of what the process has printed to stderr, without secrets."""
+        text = "" if self._child is None else self._child.stderr_tail().strip()
+        return without_control_characters(self.secrets.redact_error(text))
+
     def _describe(self, event: str, join: str = "", *, tail: bool = True) -> str:
         """Word an error of this server; with `tail`, add what it printed last."""
         text = f"{self.config}{join} {event}"
         if tail and self._streams is not None and self._streams.garbage:
             text += f"; it printed text that is not JSON-RPC: {self._streams.garbage!r}"
-        stderr = self._child.stderr_tail().strip() if tail and self._child is not None else ""
-        if stderr:
+        if tail and (stderr := self.last_output()):
             text += f"; its stderr ends with:\n{stderr}"
         return without_control_characters(self.secrets.redact_error(text))
 
