@@ -50,8 +50,8 @@ class RunStream(AsyncIterator[Event]):
     """Iterate over the events of one run, once; `app.stream` makes it."""
 
     # The last event is `run.outcome`; its data is `Outcome.to_answer()`. Events wait in memory for a slow reader; the
-    # run does not wait. Closing the iterator early (`aclose()`, or the end of `async with`) stops the run: its status is
-    # `stopped`. Cancelling the task that iterates cancels the run as it cancels `app.run`, so a run in a durable store
+    # run does not wait. Closing the iterator early (`aclose()`, or the end of `async with`) stops the run: its status
+    # is `stopped`. Cancelling the task that iterates cancels the run as it cancels `app.run`, so a run in a durable store
     # can be resumed.
     #
     # `run_id`: The id of the run.
