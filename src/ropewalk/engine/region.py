@@ -224,6 +224,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
             group.join(deadline)
         node_slot: Any = None
         outer, deadline.record = deadline.record, None
+        outer_frame, deadline.frame = deadline.frame, frame
         try:
             while (ready or commits) and not group.closing:
                 if ready and len(commits) < max_commits:
@@ -263,7 +264,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
                 return  # the caller raises it
             raise raised from raised.__cause__
         finally:
-            deadline.node_slot, deadline.record = None, outer
+            deadline.node_slot, deadline.record, deadline.frame = None, outer, outer_frame
             if helps:
                 group.leave(deadline)
 

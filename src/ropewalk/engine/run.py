@@ -15,17 +15,19 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, RunStopped, RunTimeout
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..ir import Node
 from ..journal.past import keys_of, latest_start
-from ..journal.protocol import Entry, Log
+from ..journal.protocol import LOG, Entry, Log
 from ..redaction import Redaction
+from ..tools.output import CURRENT, LogLimits
 from ..values import Json, copy_json
 from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
 from .compile.program import Program
@@ -50,6 +52,7 @@ from .frame import (
 from .timeouts import RECANCEL_AFTER, TaskDeadline, clock, deadline_timer_of, interrupt_inside, pending_cancellation
 
 if TYPE_CHECKING:
+    from .step_logs import StepLogs
     from .waits import Waits
 
 Watcher = Callable[[Event], None]
@@ -105,6 +108,8 @@ class Run(TaskDeadline):
         "input",
         "listener",
         "log",
+        "log_limits",
+        "logs",
         "loop",
         "mono",
         "parent",
@@ -140,6 +145,7 @@ class Run(TaskDeadline):
         watcher: Watcher | None = None,
         listener: Watcher | None = None,
         parent: Run | None = None,
+        log_limits: LogLimits = LogLimits(),
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
         self.listener = listener  # watches this run only, and takes the events of the runs inside it
@@ -151,6 +157,7 @@ class Run(TaskDeadline):
         self.undo_clock = 0.0
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
+        self.log_limits, self.logs = log_limits, cast("StepLogs | None", None)
         self.printed: list[str] = []  # by the programs of the flow
         self.held_events: list[Event] | None = None  # those that wait for the commit of the last step
         self.playing = False
@@ -280,12 +287,15 @@ class Run(TaskDeadline):
         """Pass an event to a watcher."""
 
         # An error of the watcher goes to the exception handler of the event loop.
+        token = CURRENT.set(None)  # what it prints does not belong to the step
         try:
             watcher(event)
         except Exception as exc:  # noqa: BLE001 - reported to the handler of the loop, never to the run
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"the watcher of run {self.id} raised an exception at event {event.kind}", "exception": exc}
             )
+        finally:
+            CURRENT.reset(token)
 
     # --- running ------------------------------------------------------------------------------
 
@@ -355,6 +365,7 @@ class Run(TaskDeadline):
         status = ""
         error: Exception | None = None
         cancelled: asyncio.CancelledError | None = None
+        token = CURRENT.set(self)
         try:
             value = (await program.play(frame)).value
             status = "partial" if self.errors else "completed"
@@ -368,6 +379,10 @@ class Run(TaskDeadline):
         except asyncio.CancelledError as exc:
             cancelled = exc
         finally:
+            with suppress(ValueError):  # a coroutine that is closed from outside is in another context
+                CURRENT.reset(token)
+            if self.logs is not None:
+                self.logs.close()
             self.playing, self.log.on_stop = False, None
             self.halted = self.halted or clock()
             if self.ending:
@@ -465,7 +480,7 @@ class Run(TaskDeadline):
         }
         # A resumed run does not enter a finished node again: only the journal knows what ran inside it.
         for keys in keys_of(self.log.past):
-            ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer"))
+            ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer", LOG))
         # A failure names the nodes inside a node that failed.
         paths = [failed.path for failed in self.errors]
         paths += [attempt.failure.path for _, attempt in self.attempts]
@@ -553,6 +568,7 @@ def entries(run: Run) -> list[Entry]:
         journal.append(Entry(path, kind, node_slot.id, data, "", start + shift, end + shift))
     journal += [attempt.to_entry(name) for name, attempt in run.attempts]
     journal += run.undos
+    journal += run.logs.entries() if run.logs is not None else ()
     if run.waits is not None:
         journal += run.waits.waiting()
     journal.sort(key=lambda entry: entry.ended)

@@ -56,6 +56,11 @@ def moment(at: float | None) -> str:
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
 
 
+def time_of_day(at: float) -> str:
+    """Render seconds since the epoch as a local time of the day with milliseconds."""
+    return datetime.fromtimestamp(at).strftime("%H:%M:%S.%f")[:-3]
+
+
 def first_line(text: str, limit: int = 72) -> str:
     """Return the first line of a text, cut to `limit` characters, with an ellipsis for what is missing."""
     line, _, rest = text.strip().partition("\n")

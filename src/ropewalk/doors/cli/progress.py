@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -46,6 +47,15 @@ class Display(Protocol):
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None: ...
 
 
+def printed_lines(event: Event) -> Iterator[str]:
+    """Yield the new lines of a step for a terminal."""
+    data: Any = event.data
+    if data.get("leftOut"):
+        yield f"{event.path}: … {data['leftOut']:,} lines are left out"
+    for line in data["lines"]:
+        yield escape_invisible(f"{event.path}: {line['text']}")
+
+
 def choose_display(quiet: bool = False, watch: bool = False) -> Display:
     """Return the display that fits standard error."""
     if watch:
@@ -71,6 +81,13 @@ class WarningsOnly:
             notify(unattended_message(event), logging.WARNING)
         elif event.kind == "call.repeated":
             notify(repeats_message(event), logging.WARNING)
+        elif event.kind == "node.log":
+            self.show_lines(event)
+
+    def show_lines(self, event: Event) -> None:
+        """Write what the tool of a step has printed to standard error."""
+        for text in printed_lines(event):
+            sys.stderr.write(text + "\n")
 
     def paused(self) -> AbstractContextManager[None]:
         """Return a context in which a question has the terminal; lines may come between."""
@@ -90,6 +107,9 @@ class EveryEvent(WarningsOnly):
         super().__init__()
         self.as_json = as_json
         self._is_output_lost = False
+
+    def show_lines(self, event: Event) -> None:
+        """The event is printed like every other one."""
 
     def take(self, event: Event) -> None:
         super().take(event)

@@ -224,8 +224,11 @@ def with_app(
     tools: bool = True,
     lenient: bool = False,
     code: bool = True,
+    shows_output: bool = False,
 ) -> Answer:
     """Open the App, run the work of a command on an event loop, and close the App."""
+
+    # `shows_output`: the command itself shows what tools print.
     configure_logging("text")  # unless the command has configured it
     if not lenient:
         warn_without(project)
@@ -251,7 +254,8 @@ def with_app(
 
     handlers: list[Interrupts] = []
     try:
-        return asyncio.run(main())
+        with capture(None if shows_output else sys.stderr) if tools else nullcontext():
+            return asyncio.run(main())
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
         cause = _explain_loop_end(error, handlers[0]) if handlers else None
         raise cause or error from (None if isinstance(cause, Interrupted) else error.__cause__)

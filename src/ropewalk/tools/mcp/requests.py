@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from ...values import Json
+from ..output import current_output
 from ..raw_result import UnusableResult
 from ..tool import ProgressEvent
 from .call_client import CAPABILITY_OF, CLIENT
@@ -108,7 +109,7 @@ class Request:
         self.query = query
         self.input_responses, self.request_state = input_responses, request_state
         self.passes_input = passes_input
-        self.client = CLIENT.get()
+        self.client, self.output = CLIENT.get(), current_output()
         self.questions = QUESTIONS.get() if tool else None
         if self.questions is not None and self.questions.responses is not None:
             self.input_responses, self.request_state = self.questions.responses, self.questions.state
@@ -280,6 +281,8 @@ class ServerDispatcher:
         """Receive messages until the stream ends."""
 
         def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
+            if method == "notifications/message":
+                self._on_message(params or {})
             if self._relay is not None and method in _FOR_CLIENTS:
                 self._relay(method, params or {})
             if on_notify_intercept is not None and on_notify_intercept(method, params):
