@@ -40,7 +40,7 @@ from ..journal.protocol import ENDS, Entry, Key, Log, NewRun, OpenWait, RunRow, 
 from ..journal.run_ids import new_run_id as new_run_id
 from ..journal.undo import UNSUCCESSFUL
 from ..redaction import Redaction
-from ..tools.output import LogLimits
+from ..tools.output import LOG_LIMITS
 from ..values import Json, check_json, digest, gc_disabled_until_next_tick
 from . import budgets
 from .compile.calls import Caller, Lease
@@ -199,7 +199,7 @@ class Engine:
         """Whether the next server resumes the runs that are cancelled here: true in a server."""
         self.live: dict[str, Run] = {}
         """The runs that execute now, by id."""
-        self.log_limits = LogLimits()
+        self.log_limits = LOG_LIMITS
         """How much of what the tool of a step prints is kept."""
         self.after_run: AfterRun | None = None
         self.project_budget: Callable[[Job, bool], Limits] = lambda job, is_part: {}
@@ -430,7 +430,8 @@ class Engine:
         parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
         return Run(
             program, job.new.id, job.input, log,
-            state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent, log_limits=self.log_limits,
+            state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
+            log_limits=self.log_limits,
         )  # fmt: skip
 
     async def _record_ending(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:

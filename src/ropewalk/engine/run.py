@@ -27,7 +27,7 @@ from ..ir import Node
 from ..journal.past import keys_of, latest_start
 from ..journal.protocol import LOG, Entry, Log
 from ..redaction import Redaction
-from ..tools.output import CURRENT, LogLimits
+from ..tools.output import CURRENT, LOG_LIMITS, LogLimits, RunOutput
 from ..values import Json, copy_json
 from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
 from .compile.program import Program
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 Watcher = Callable[[Event], None]
 TURN = 0.01  # seconds; after at most two of these, a run lets other tasks use the loop when a node ends
+_NODE_ENDS = ("node.finished", "node.failed", "node.recovered")
 _PATH_SUFFIXES = r"@\d+|\[[^\]]*\]"  # attempts, arms and iterations in a path
 
 
@@ -145,7 +146,7 @@ class Run(TaskDeadline):
         watcher: Watcher | None = None,
         listener: Watcher | None = None,
         parent: Run | None = None,
-        log_limits: LogLimits = LogLimits(),
+        log_limits: LogLimits = LOG_LIMITS,
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
         self.listener = listener  # watches this run only, and takes the events of the runs inside it
@@ -260,6 +261,8 @@ class Run(TaskDeadline):
     def report(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
         """Emit an event to the watcher; an error of the watcher does not break the run."""
         if self.watcher is not None:
+            if self.logs is not None and kind in _NODE_ENDS:
+                self.logs.report(path)
             event = Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data)
             if self.held_events is None:
                 self.emit(self.watcher, event)
@@ -365,7 +368,7 @@ class Run(TaskDeadline):
         status = ""
         error: Exception | None = None
         cancelled: asyncio.CancelledError | None = None
-        token = CURRENT.set(self)
+        token = CURRENT.set(output := RunOutput(self))
         try:
             value = (await program.play(frame)).value
             status = "partial" if self.errors else "completed"
@@ -381,6 +384,7 @@ class Run(TaskDeadline):
         finally:
             with suppress(ValueError):  # a coroutine that is closed from outside is in another context
                 CURRENT.reset(token)
+            output.source = None
             if self.logs is not None:
                 self.logs.close()
             self.playing, self.log.on_stop = False, None

@@ -66,6 +66,11 @@ class StepLogs:
                 step = self._steps.setdefault(path, StepLog(self._run, self, path, node_slot))
         return step
 
+    def report(self, path: str) -> None:
+        """Report new lines of a step that ends now."""
+        if (step := self._steps.get(path)) is not None:
+            step.report()
+
     def entries(self) -> list[Entry]:
         """Return a journal entry for each step."""
         return [step.entry() for step in list(self._steps.values())]
@@ -158,9 +163,9 @@ class StepLog:
 
     def _flush(self) -> None:
         self._is_scheduled = False
-        if not self._run.playing or self._count == self._reported:
+        if not self._run.playing or self._written == self._count:
             return
-        self._report()
+        self.report()
         now = time.time()
         if now >= self._write_after:
             self._journal()
@@ -168,9 +173,12 @@ class StepLog:
         self._is_scheduled = True
         self._run.loop.call_later(_EVENT_SECONDS, self._flush, context=_NO_CONTEXT.copy())
 
-    def _report(self) -> None:
+    def report(self) -> None:
+        """Report what is new."""
         with self._lock:
             fresh = self._count - self._reported
+            if not fresh:
+                return
             lines = [*self._first, *self._last][-fresh:]
             self._reported = self._count
         if self._run.watcher is not None:
@@ -184,8 +192,7 @@ class StepLog:
         for stream, rest in self._partial.items():
             if rest:
                 self.write(stream, "\n")
-        if self._count != self._reported:
-            self._report()
+        self.report()
         self._journal()
 
     def _journal(self) -> None:

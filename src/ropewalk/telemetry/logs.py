@@ -21,7 +21,6 @@ import orjson
 from ..config.secrets import ProcessSecrets
 from ..events import Event
 from ..fast_dataclass import dataclass
-from ..tools.capture import NOISY_LIBRARIES
 from ..source.document import escape_invisible, escape_json
 from ..values import Json
 
@@ -32,10 +31,14 @@ _START_EVENTS: Final = ("run.started", "run.resumed")
 _END_EVENTS: Final = ("run.finished", "run.waiting", "run.interrupted")
 _WARNING_EVENTS: Final = ("attempt.failed", "node.failed", "run.interrupted")
 _DEBUG_EVENTS: Final = (
-    "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "node.log", "state.write", "items.listed",
-    "branch.taken",
+    "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "node.log", "state.write",
+    "items.listed", "branch.taken",
 )  # fmt: skip
 _LOGGED_KEYS: Final = ("status", "ms", "message", "kind", "attempt", "tool", "reason", "event", "approval", "handled")
+_NOISY_LIBRARIES: Final = frozenset(
+    ("anthropic", "asyncio", "dbos", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "opentelemetry", "urllib3")
+)
+"""Libraries that log every request at the level INFO."""
 _KEY_NAMES: Final = {"message": "error", "kind": "errorKind", "ms": "durationMs"}
 
 log = logging.getLogger("ropewalk.runs")
@@ -83,7 +86,7 @@ def log_as_json(app: App | None = None, stream: TextIO | None = None, *, level: 
 def _is_relevant(record: logging.LogRecord) -> bool:
     """Return False for records below WARNING of noisy libraries, unless their logger has a level."""
     library = record.name.partition(".")[0]
-    return record.levelno >= logging.WARNING or library not in NOISY_LIBRARIES or logging.getLogger(library).level != 0
+    return record.levelno >= logging.WARNING or library not in _NOISY_LIBRARIES or logging.getLogger(library).level != 0
 
 
 class JsonLines(logging.Formatter):

@@ -20,10 +20,6 @@ from typing import Any, Final, TextIO
 
 from .output import CURRENT, SETTLE, Output, current_output
 
-NOISY_LIBRARIES: Final = frozenset(
-    ("anthropic", "asyncio", "dbos", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "opentelemetry", "urllib3")
-)
-"""Libraries that log every request at the level INFO."""
 _PIECE: Final = 65_536  # bytes read from a pipe at once
 
 _call_handlers = logging.Logger.callHandlers
@@ -44,11 +40,11 @@ def capture(echo: TextIO | None) -> Iterator[None]:
     root, streams = logging.getLogger(), (sys.stdout, sys.stderr)
     level = root.level
     pipes = Pipes(echo)
-    sys.stdout = CapturedStream(sys.stdout, "stdout", echo)  # type: ignore[assignment]  # has what a stream has
-    sys.stderr = CapturedStream(sys.stderr, "stderr", echo)  # type: ignore[assignment]
-    logging.Logger.callHandlers = _keep_and_call_handlers  # type: ignore[method-assign]
+    sys.stdout = CapturedStream(sys.stdout, "stdout", echo)
+    sys.stderr = CapturedStream(sys.stderr, "stderr", echo)
+    logging.Logger.callHandlers = _keep_and_call_handlers  # type: ignore[method-assign, assignment]
     subprocess.Popen.__init__ = partialmethod(_start_with_pipes, pipes)  # type: ignore[method-assign, assignment]
-    threading.Thread.start = _start_in_context  # type: ignore[method-assign]
+    threading.Thread.start = _start_in_context  # type: ignore[method-assign, assignment]
     root.setLevel(min(level or logging.INFO, logging.INFO))
     SETTLE.append(pipes.read_all)
     try:
@@ -91,11 +87,10 @@ def _keep_and_call_handlers(logger: logging.Logger, record: logging.LogRecord) -
     output = current_output()
     if output is None:
         return _call_handlers(logger, record)
-    if record.levelno >= logging.WARNING or record.name.partition(".")[0] not in NOISY_LIBRARIES:
-        text = record.getMessage()
-        if record.exc_info:
-            text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
-        output.add("log", text, record.levelname.lower())
+    text = record.getMessage()
+    if record.exc_info:
+        text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
+    output.add("log", text, record.levelname.lower())
     token = CURRENT.set(None)  # a handler that writes to a standard stream would add the record a second time
     try:
         return _call_handlers(logger, record)

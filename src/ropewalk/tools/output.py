@@ -20,6 +20,9 @@ class LogLimits(NamedTuple):
     characters: int = 100_000
 
 
+LOG_LIMITS: Final = LogLimits()
+
+
 class Output(Protocol):
     """Keeps what a tool prints and logs; safe to use from any thread."""
 
@@ -35,6 +38,19 @@ class OutputSource(Protocol):
 
     def output(self) -> Output | None:
         """Return the output of the step; None between steps."""
+
+
+class RunOutput:
+    """The source of a run, until the run is over: timers that were set during it keep its context much longer."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: OutputSource) -> None:
+        self.source: OutputSource | None = source
+
+    def output(self) -> Output | None:
+        """Return the output of the step; None between steps and after the run."""
+        return None if self.source is None else self.source.output()
 
 
 CURRENT: Final[ContextVar[OutputSource | None]] = ContextVar("ropewalk_output", default=None)

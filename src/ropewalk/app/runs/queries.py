@@ -662,7 +662,7 @@ class RunService:
 
         return export_run(self.store, run_id)
 
-    def logs(self, run_id: str, node: str | None = None) -> list[dict[str, Json]]:
+    def logs(self, run_id: str, node: str | None = None) -> Sequence[dict[str, Json]]:
         """Return what the tools of a run have printed and logged, line by line.
 
         Ropewalk's commands capture it. A program of its own calls `ropewalk.telemetry.logs.capture` first.

@@ -38,7 +38,11 @@ class LiveDisplay:
         self._ended_nodes: list[EndedNode] | None = []
         self._console = Console(stderr=True, highlight=False)
         self._live = RichLive(
-            console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False, vertical_overflow="crop"
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
         )
         self._redraw_timer: asyncio.TimerHandle | None = None
         self._began = time.monotonic()

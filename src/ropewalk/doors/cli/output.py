@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from ...errors import ConfigError
 from ...source.document import escape_invisible
 from ...telemetry.logs import RedactingFormatter, RunLocation, RunLog, log_as_json
+from ...tools.output import uncaptured
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -112,8 +113,9 @@ def requested_log_format(words: Sequence[str]) -> Form:
 def notify(text: str, level: int = logging.INFO, **fields: Any) -> None:
     """Write a message of the command to standard error, whatever the configured level."""
     if _json_handler is None:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        with uncaptured():
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
     else:
         extra = {"location": RunLocation(), "fields": fields}
         _json_handler.handle(

@@ -53,7 +53,8 @@ def printed_lines(event: Event) -> Iterator[str]:
     if data.get("leftOut"):
         yield f"{event.path}: … {data['leftOut']:,} lines are left out"
     for line in data["lines"]:
-        yield escape_invisible(f"{event.path}: {line['text']}")
+        if line["stream"] != "log":  # the handlers of the process have shown it, if its level is shown
+            yield escape_invisible(f"{event.path}: {line['text']}")
 
 
 def choose_display(quiet: bool = False, watch: bool = False) -> Display:

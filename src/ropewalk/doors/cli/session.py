@@ -40,6 +40,7 @@ from ...errors import (
 from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_there
 from ...journal.sqlite.wal_check import orphan_wal
 from ...journal.tool_usage import as_source, local_source
+from ...tools.capture import capture
 from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool
 from .output import configure_logging, log_events, notify
 
@@ -254,7 +255,7 @@ def with_app(
 
     handlers: list[Interrupts] = []
     try:
-        with capture(None if shows_output else sys.stderr) if tools else nullcontext():
+        with capture(None if shows_output else sys.stderr) if tools else contextlib.nullcontext():
             return asyncio.run(main())
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
         cause = _explain_loop_end(error, handlers[0]) if handlers else None

@@ -87,7 +87,7 @@ class Request:
 
     __slots__ = (
         "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "client", "context", "input_responses", "key",
-        "over", "passes_input", "query", "questions", "request_state", "sent", "tool", "wants_progress",
+        "output", "over", "passes_input", "query", "questions", "request_state", "sent", "tool", "wants_progress",
     )  # fmt: skip
 
     def __init__(
@@ -254,11 +254,13 @@ class ServerDispatcher:
         announced: Mapping[str, Json],
         ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]],
         relay: OnNotification | None = None,
+        on_message: Callable[[Mapping[str, Any]], None] = lambda params: None,
     ) -> None:
         from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
         self._dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(read, write)
         self._malformed, self._announced, self._ask, self._relay = malformed, announced, ask, relay
+        self._on_message = on_message
 
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
         """Send a request, and return its result."""
