@@ -16,7 +16,9 @@ from ropewalk import App, InvalidFlow
 from ropewalk.expr.ast import Expr, Fn
 from ropewalk.ir import Op, Site, Step
 from ropewalk.notations import fields as f
-from ropewalk.notations.chain.node_types import (
+from ropewalk.notations.chain.read import ErrorStrategy, NodeType
+from ropewalk.notations.json_schema import schema_of
+from ropewalk.notations.node_types import (
     ERROR_STRATEGY,
     NODE_FIELDS,
     NODE_TYPES,
@@ -27,8 +29,6 @@ from ropewalk.notations.chain.node_types import (
     add_node_type,
     remove_node_type,
 )
-from ropewalk.notations.chain.read import ErrorStrategy, NodeType
-from ropewalk.notations.json_schema import schema_of
 from ropewalk.notations.registry import write
 from ropewalk.ops import OPS, Call, Compute
 from ropewalk.schema import compile_schema

@@ -185,14 +185,13 @@ class Definitions:
         """Prepare a file, or the text of one; an unchanged file is not read again."""
         name = fspath(source)
         if isinstance(source, PathLike) and ".py:" in name:
-            from .python_file import load_from_python, python_place
+            from .python_file import NOT_IMPORTED, load_from_python, python_place
 
             # Only a path: texts may come from clients, who must not choose files to import.
             if (place := python_place(source)) is not None:
                 if not self.imports_code:
-                    raise InvalidFlow(
-                        [Problem(path="", message=f"{name}: a flow in Python is code, and is not imported")]
-                    )
+                    message = f"{name} is a flow in Python, and was not imported, because no code of the project runs"
+                    raise InvalidFlow([Problem(path="", message=message, keyword=NOT_IMPORTED)])
                 return self._of_python(load_from_python(*place))
         known, version = self._files.get(name), self.cards.toolbox.version  # plans mean the tools of the toolbox
         if known is not None and known.version == version and known.stamp.still_fits(known.path):

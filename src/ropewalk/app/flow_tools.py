@@ -23,7 +23,7 @@ from ..values import did_you_mean
 from .flow_list import FlowFile, read_flow_file
 from .flow_references import PREFIX
 from .preflight import check_cycles, tools_of
-from .python_file import python_place
+from .python_file import NOT_IMPORTED, python_place
 
 if TYPE_CHECKING:
     from ..ir import Flow
@@ -171,6 +171,8 @@ class FlowTools(Source):
         text = render_problem(error.problems[0]) if isinstance(error, InvalidFlow) and error.problems else str(error)
         shown = self._shown(file.path)
         line = text.partition("\n")[0].replace(str(file.path), shown)
+        if isinstance(error, InvalidFlow) and any(problem.keyword == NOT_IMPORTED for problem in error.problems):
+            return line
         if cycle := re.search(r"\S+ calls itself: .*", line):
             return cycle[0]
         return f"its flow is wrong: {line if line.startswith(shown) else f'{shown}: {line}'}"

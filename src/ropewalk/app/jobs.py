@@ -313,12 +313,14 @@ class Jobs:
             self._sound.clear()
         self._sound.add(key)
 
-    def with_model_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
-        """Add a warning to a check if the model that the definition calls is not available."""
-        why = _unavailable_reason(self.model_checks(loaded))
-        if why is None:
-            return checked
-        return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
+    def with_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
+        """Add warnings to a check: about numbers in the definition's file, and about a model that is not available."""
+        from ..source.document import doubtful_numbers
+
+        warnings = doubtful_numbers(loaded.file)
+        if (why := _unavailable_reason(self.model_checks(loaded))) is not None:
+            warnings.append(Problem(path="", message=why))
+        return replace(checked, warnings=(*checked.warnings, *warnings)) if warnings else checked
 
     async def check_source(self, source: Source) -> Checked:
         """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing."""
@@ -327,7 +329,7 @@ class Jobs:
             loaded = await definitions.find_async(source, connect=True)
         except InvalidFlow as error:
             return Checked(problems=error.problems, warnings=error.warnings)
-        return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
+        return self.with_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
 
     def model_checks(self, loaded: Prepared) -> list[ModelCheck]:
         """Return the availability checks of every model that the definition calls, also through other flows."""

@@ -24,6 +24,7 @@ from ..ops import Block, Branch, Call, Compute
 from ..problems import MOST_PROBLEMS, Warnings
 from ..values import Json
 from . import fields as f
+from .binding import STATE
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
 from .node_fields import (
     DOCUMENT_FIELDS,
@@ -46,7 +47,6 @@ from .writing import POLICY, Fields, FlowWriter, milliseconds, sorted_nodes
 
 ROOTS: Final = frozenset(("input", "prev", "steps"))
 ITEM_ROOTS: Final = frozenset(("item", "index"))
-STATE_ROOTS: Final = frozenset(("var",))
 LABELS: Final = {"args": "inputMapping", "when": "condition", "tool": "tool"}
 STEP_FIELDS: Final[dict[str, Checker]] = {
     "tool": f.anything,  # which `spec_problems` looks at
@@ -115,14 +115,14 @@ class StepReader:
         self._ids: set[str] = set()
         self._counts: dict[str, int] = {}
         # `$var` is text in a composite without variables.
-        self.roots = ROOTS | STATE_ROOTS if fields.get("variables") else ROOTS
+        self.roots = ROOTS | STATE if fields.get("variables") else ROOTS
         self.written: set[str] = set()
 
     def read(self, steps: Sequence[Json]) -> None:
         """Read the steps, each after those that it depends on; each may refer to those before it."""
         read = [self._fields(step, f"steps[{i}]") for i, step in enumerate(steps)]
         if any(step.fields.get("outputVar") for step in read):
-            self.roots = ROOTS | STATE_ROOTS
+            self.roots = ROOTS | STATE
         positions = {step.path: i for i, step in enumerate(read)}
         for i, step in enumerate(in_order(read, self.report)):
             self._places[positions[step.path]] = i
@@ -234,7 +234,7 @@ class StepReader:
             return Lit(value)
 
     def _bind(self, ref: Ref) -> Expr:
-        if ref.root in STATE_ROOTS and self.roots >= STATE_ROOTS:
+        if ref.root in STATE and self.roots >= STATE:
             return Ref("state", ref.path, column=ref.column, original=ref)
         if ref.root in ITEM_ROOTS or ref.root == "error":
             return ref

@@ -11,7 +11,6 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -20,22 +19,11 @@ from ..errors import InvalidFlow, Problem
 from ..problems import Problems
 from ..schema import default_errors, schema_errors
 from ..values import NOT_JSON, Json, did_you_mean, is_json
+from ..values import camel as camel
 from ..values import copy_json as copy_json
+from ..values import snake as snake
 
 Report = list[Problem]
-
-
-@lru_cache(maxsize=1024)
-def camel(key: str) -> str:
-    """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged."""
-    head, *rest = key.split("_")
-    return head + "".join(part[:1].upper() + part[1:] for part in rest) if head and rest else key
-
-
-@lru_cache(maxsize=1024)
-def snake(key: str) -> str:
-    """Convert `errorStrategy` to `error_strategy`."""
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
 
 
 def add_problem(report: Report, path: str, message: str, suggestion: str | None = None) -> None:
@@ -92,13 +80,20 @@ def _suggest_key(key: str, known: Mapping[str, Any]) -> str | None:
     translated = _FOREIGN_KEYS.get(key)
     if translated in known:
         return translated
-    return folded.get(key.lower()) or did_you_mean(key, known)
+    # Keys are short, so a half similar one (`steps`, `items`) means something else; the list of all keys is better.
+    return folded.get(key.lower()) or did_you_mean(key, known, 0.78)
 
 
 _FOREIGN_KEYS = {
     "needs": "dependsOn",
     "else": "otherwise",
     "if": "condition",
+    "steps": "nodes",
+    "nodes": "steps",
+    "params": "args",
+    "parameters": "params",
+    "vars": "variables",
+    "retries": "maxRetries",
 }
 """Keys of other notations and the keys that they stand for here."""
 

@@ -16,11 +16,10 @@ from typing import Any, Final
 import orjson
 
 from ..values import Json
-from . import composite, runchain
+from . import composite, node_types, runchain
 from . import composite as composite_steps
 from . import fields as f
 from .budget import check_budget
-from .chain import node_types
 from .chain import read as chain
 from .composition import read as composition
 from .fields import Checker, OneOf, camel, snake

@@ -17,6 +17,7 @@ from ..expr.ast import NULL, Expr, Lit, Obj, Ref, rebind
 from ..fast_dataclass import dataclass
 from ..ir import NO_POLICY, Graph, Node, OnError, Policy, Retry
 from ..ops import Block, Map, Wait
+from ..source.document import KEY_SPELLINGS
 from ..values import Json, did_you_mean
 from . import fields as f
 from .budget import check_budget
@@ -201,6 +202,11 @@ def spellings(notation: str) -> Mapping[str, str]:
     for item in NODE_FIELDS.values():
         words |= {other: item.word(notation) for other in (item.name, *item.others) if other != item.word(notation)}
     return MappingProxyType(words)
+
+
+for _notation in OTHER_WORDS:
+    for _other, _word in spellings(_notation).items():
+        KEY_SPELLINGS.setdefault(_word, set()).add(_other)
 
 
 # --- what the fields of one node say ----------------------------------------------------------

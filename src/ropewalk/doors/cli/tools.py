@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
-from ...errors import InvalidInput, InvalidValue, NotFound, StoreError
+from ...errors import Action, InvalidInput, InvalidValue, NotFound, Remedy, StoreError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
 from ...source.document import escape_invisible, json_text
 from ...values import check_json, did_you_mean
 from ..errors import failure_text
-from ..remedies import Door
+from ..remedies import Door, word_remedy
 from .arguments import read_input, read_pairs
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import FAILED, Answer, UsageError
@@ -117,8 +117,14 @@ def _left_out_lines(app: App, is_listed: bool) -> list[str]:
 
 def _none(place: Path, app: App) -> str:
     """Say why there are no tools, as far as that is known."""
-    if app.toolbox.failures:
-        return f"no tools; these servers did not answer: {', '.join(app.toolbox.failures)}"
+    untrusted = app.context.untrusted
+    unusable = [name for name in app.toolbox.failures if name not in untrusted]
+    if untrusted:
+        remedy = word_remedy(Remedy(Action.TRUST, {}), Door.CLI)
+        others = f"; these cannot be used: {', '.join(unusable)}" if unusable else ""
+        return f"no tools; nobody has agreed to these servers yet: {', '.join(untrusted)}; {remedy}{others}"
+    if unusable:
+        return f"no tools; these cannot be used: {', '.join(unusable)}"
     modules = read_config(place).modules
     if not modules:
         return "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"

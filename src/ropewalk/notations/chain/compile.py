@@ -15,7 +15,7 @@ from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, Meta, Node, OnError, Op, Policy, refs_inside, siblings_read
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep
 from ...values import did_you_mean
-from ..binding import Binder, output_ref
+from ..binding import STATE, Binder, output_ref
 from ..fields import Report, add_problem, join
 from ..node_fields import (
     CommonFields,
@@ -27,11 +27,13 @@ from ..node_fields import (
     read_failing,
     write_of,
 )
+from ..node_types import NODE_TYPES, ChainNode
 from ..undo import compile_undo
-from .node_types import NODE_TYPES, ChainNode
 from .read import ChainDocument, VariableRead, add_lints, unseen_write_warnings, unset_variable_warnings
 
-ROOTS: Final = frozenset(("input", "prev", "steps", "output", "var", "item", "index", "iteration", "error", "secret"))
+ROOTS: Final = frozenset(
+    ("input", "prev", "steps", "output", "var", "state", "item", "index", "iteration", "error", "secret")
+)
 LABELS: Final = {
     "block": "parallel",  # also the names of node types, for messages of writers
     "branch": "condition",
@@ -383,7 +385,7 @@ class ChainCompiler(Binder[Within]):
         root = ref.root
         if root in ("steps", "output"):
             return self.output(ref, path, within.apart)
-        if root == "var":
+        if root in STATE:
             if ref.path and ref.path[0] == "iteration" and within.round is not None:
                 if "iteration" in self.variables:
                     add_problem(self.warnings, path, ITERATION)

@@ -33,7 +33,7 @@ from ..fields import (
     read_nodes,
 )
 from ..node_fields import DOCUMENT_FIELDS, POLICIES, VALUE_NULLS, spellings
-from .node_types import BODIES, NODE_FIELDS, NODE_TYPES, ONLY_FOR, ChainNode
+from ..node_types import BODIES, NODE_FIELDS, NODE_TYPES, ONLY_FOR, ChainNode
 
 
 class ChainMode(StrEnum):

@@ -17,6 +17,7 @@ from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, Node, Retry
 from ...ops import Branch, Call, Compute, Loop, Map, in_milliseconds
 from ...values import Json
+from ..node_types import NODE_TYPES, OP_WRITERS
 from ..undo import write_undo
 from ..writing import (
     POLICY,
@@ -30,7 +31,6 @@ from ..writing import (
     unwrap_parallel,
     without_output_check,
 )
-from .node_types import NODE_TYPES, OP_WRITERS
 from .read import DEFAULTS
 
 

@@ -16,7 +16,7 @@ from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, Meta, Node, OnError, Op, Policy
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Undo, Validate
 from ...values import Json
-from ..binding import Binder, output_ref
+from ..binding import STATE, Binder, output_ref
 from ..fields import add_problem, join, type_name
 from ..node_fields import (
     CommonFields,
@@ -32,7 +32,9 @@ from ..node_fields import (
 from ..undo import compile_undo
 from .read import PER_ITEM, ComposerNode, CompositionDocument
 
-ROOTS: Final = frozenset(("input", "prev", "steps", "output", "var", "item", "index", "acc", "error", "secret"))
+ROOTS: Final = frozenset(
+    ("input", "prev", "steps", "output", "var", "state", "item", "index", "acc", "error", "secret")
+)
 DATA: Final = Ref("data")
 """The node's data, in an expression that is not bound yet; no document can write this reference."""
 PREV: Final = Ref("prev")
@@ -323,7 +325,7 @@ class CompositionCompiler(Binder[Within]):
             return within.data
         if root in ("steps", "output"):
             return self.output(ref, path)
-        if root == "var":
+        if root in STATE:
             return self.variable(ref, path)
         if root in ("item", "index") and not within.item:
             return self.report_reference(

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Final, TypeAlias
 
-from ...fast_dataclass import dataclass
-from ...ir import Op
-from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
-from ...values import Json
-from .. import fields as f
-from ..fields import Checker, OneOf, Report, add_problem, join
-from ..node_fields import STRATEGY, checkers
-from ..undo import check_undo
+from ..fast_dataclass import dataclass
+from ..ir import Op
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
+from ..values import Json
+from . import fields as f
+from .fields import Checker, OneOf, Report, add_problem, join
+from .node_fields import STRATEGY, checkers
+from .undo import check_undo
 
 Fields: TypeAlias = dict[str, Json]
 
