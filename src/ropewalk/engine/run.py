@@ -52,7 +52,7 @@ from .frame import (
 from .timeouts import RECANCEL_AFTER, TaskDeadline, clock, deadline_timer_of, interrupt_inside, pending_cancellation
 
 if TYPE_CHECKING:
-    from .step_logs import StepLogs
+    from .step_logs import StepLog, StepLogs
     from .waits import Waits
 
 Watcher = Callable[[Event], None]
@@ -230,6 +230,16 @@ class Run(TaskDeadline):
             raise ExpressionError(f"$secret.{name}: the environment variable {name} is not set")
         self.secrets.add(value, f"$secret.{name}")
         return value
+
+    def output_of(self, frame: Frame, node_slot: NodeSlot) -> StepLog | None:
+        """Return the log of a step; None if the run is over."""
+        if not self.playing:
+            return None
+        if self.logs is None:
+            from .step_logs import StepLogs  # imported only by runs whose tools print
+
+            self.logs = StepLogs(self)
+        return self.logs.of(frame, node_slot)
 
     def redact(self, value: Json) -> Json:
         """Return the value with every known secret replaced by its reference."""

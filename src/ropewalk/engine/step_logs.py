@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextvars import Context
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -132,11 +133,10 @@ class StepLog:
         self._schedule()
 
     def _keep(self, line: LogLine) -> None:
-        text = line.text.removesuffix("\r")
+        text = line.text
         if len(text) > _LONGEST_LINE:
             text = f"{text[:_LONGEST_LINE]}… (the rest of this line is left out)"
-        text = _secrets().redaction.text(str(self._run.redact(text))).encode("utf-8", "replace").decode()
-        line = line._replace(text=text)
+            line = line._replace(text=text)
         self._count += 1
         lines, size = self._limits.lines // 2, self._limits.characters // 2
         if not self._last and len(self._first) < lines and self._sizes[0] + len(text) <= size:
@@ -150,6 +150,14 @@ class StepLog:
         while self._last and (len(self._last) > lines or self._sizes[1] > most):
             self._sizes[1] -= len(self._last.popleft().text)
             self._left_out += 1
+
+    def _shown(self, lines: Iterable[LogLine]) -> list[Json]:
+        """Return lines as JSON, without secrets: only here, because most lines of a flood are dropped before."""
+        redaction, shown = _secrets().redaction, list[Json]()
+        for line in lines:
+            text = redaction.text(str(self._run.redact(line.text.removesuffix("\r"))))
+            shown.append(line._replace(text=text.encode("utf-8", "replace").decode()).to_dict())
+        return shown
 
     # --- reporting, on the loop of the run
 
@@ -182,7 +190,7 @@ class StepLog:
             lines = [*self._first, *self._last][-fresh:]
             self._reported = self._count
         if self._run.watcher is not None:
-            data: dict[str, Json] = {"lines": [line.to_dict() for line in lines]}
+            data: dict[str, Json] = {"lines": self._shown(lines)}
             if fresh > len(lines):
                 data["leftOut"] = fresh - len(lines)
             self._run.report("node.log", self._path, self._node.name, data)
@@ -204,7 +212,7 @@ class StepLog:
     def entry(self) -> Entry:
         """Return the journal's entry of the log so far."""
         with self._lock:
-            data: dict[str, Json] = {"lines": [line.to_dict() for line in (*self._first, *self._last)]}
+            data: dict[str, Json] = {"lines": self._shown((*self._first, *self._last))}
             if self._left_out:
                 data["leftOut"] = self._left_out
                 data["after"] = len(self._first)
@@ -219,12 +227,3 @@ def _retrieve(future: Any) -> None:
 @cache
 def _secrets() -> ProcessSecrets:
     return ProcessSecrets(os.environ)
-
-
-def step_log(run: Run, frame: Frame, node_slot: NodeSlot) -> StepLog | None:
-    """Return the log of a step that is running; None if its run is over."""
-    if not run.playing:
-        return None
-    if run.logs is None:
-        run.logs = StepLogs(run)
-    return run.logs.of(frame, node_slot)

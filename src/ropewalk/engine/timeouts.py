@@ -114,9 +114,8 @@ class TaskDeadline:
         node_slot, frame = self.at()[0], self.frame if self.record is None else self.record[RECORD_FRAME]
         if node_slot is None or frame is None:
             return None
-        from .step_logs import step_log  # imported only by runs whose tools print
-
-        return step_log(frame[RUN], frame, node_slot)
+        output: Output | None = frame[RUN].output_of(frame, node_slot)
+        return output
 
 
 class Timer(Protocol):
