@@ -39,7 +39,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def calling(name: str, tool: str, params: str = "{}") -> str:
-    return f"kind: chain\nname: {name}\nnodes: [{{id: a, type: tool, tool: {tool}, params: {params}}}]\n"
+    return f"kind: chain\nname: {name}\nnodes:\n- {{id: a, type: tool, tool: {tool}, params: {params}}}\n"
 
 
 def in_project(project: Path, case: Callable[[App], Awaitable[Any]]) -> Any:
@@ -243,6 +243,7 @@ def test_a_document_names_a_file_next_to_it(project: Path) -> None:
     (project / "deep" / "above.yaml").write_text(calling("above", "../answer.yaml", "{q: b}"))
     (project / "deep" / "wrong.yaml").write_text(calling("wrong", "./answer.yaml", "{q: 1, x: 2}"))
     (project / "deep" / "none.yaml").write_text(calling("none", "./nothing.yaml"))
+    (project / "deep" / "both.yaml").write_text(calling("both", "./nothing.yaml") + "- {id: b, type: tool, tool: ''}\n")
     (project / "deep" / "data.yaml").write_text(calling("data", "shout", "{text: ./answer.yaml}"))
 
     async def case(app: App) -> None:
@@ -253,6 +254,8 @@ def test_a_document_names_a_file_next_to_it(project: Path) -> None:
         [problem] = await problems(app, project / "deep" / "none.yaml")
         why = "there is no file deep/nothing.yaml; did you mean deep/none.yaml?"
         assert problem == f"tool 'flow:deep.nothing': {why}"
+        both = await problems(app, project / "deep" / "both.yaml")  # next to another problem, too
+        assert both == ["must be a non-empty string", problem]
         # A document without a directory names no files.
         with pytest.raises(InvalidFlow, match="unknown tool"):
             await app.run((project / "deep" / "outer.yaml").read_text())

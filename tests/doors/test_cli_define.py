@@ -155,12 +155,12 @@ def test_a_definition_is_written_in_another_notation(project):
     assert (done.code, done.out) == (0, "wrote flow.json\n")
     assert json.loads((project.home / "flow.json").read_text())["kind"] == "flow"
     given = ("--input", '{"text": "rope"}', "--json")
-    assert project("run", "flow.json", *given).data["result"] == project("run", "shout.yaml", *given).data["results"]
+    assert project("run", "flow.json", *given).data["result"] == project("run", "shout.yaml", *given).data["result"]
     for command in ("validate", "preview", "graph"):
         assert project(command, "flow.json").code == 0
     back = project("convert", "flow.json", "--to", "chain")
     project.write("back.yaml", back.out)
-    assert project("run", "back.yaml", *given).data["results"] == project("run", "shout.yaml", *given).data["results"]
+    assert project("run", "back.yaml", *given).data["result"] == project("run", "shout.yaml", *given).data["result"]
     assert project("convert", "shout.yaml", "--to", "chain", "--json").data["kind"] == "chain"
 
 

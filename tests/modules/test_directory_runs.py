@@ -95,7 +95,7 @@ def test_the_command_line_shows_what_modules_print_beside_the_result(tmp_path: P
         command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "AMOUNTS_TOKEN": "t"}
     )
     assert done.returncode == 0, done.stderr
-    assert "finalState: {" in done.stdout
+    assert "result: {" in done.stdout
     lines = done.stderr.splitlines()
     assert "total 42" in lines
     assert "shown" in lines

@@ -177,7 +177,8 @@ class Definitions:
         started_with = row.context or {}
         prepared = self.get({**row.document, "kind": row.kind}, root=started_with.get("root"))
         if flow_files := started_with.get("flows"):
-            prepared = self._with_files(prepared, flow_files)
+            self.cards.flow_files.update(flow_files)
+            prepared = replace(prepared, flow_files=tuple(flow_files.items()))
         origin = started_with.get("file")
         return prepared if origin is None or prepared.file is not None else replace(prepared, origin=origin)
 
@@ -261,6 +262,7 @@ class Definitions:
 
             references = FlowReferences(directory, self.cards.directory)
             document, flow_files = references.replaced(document), references.files
+            self.cards.flow_files.update(flow_files)  # also for a wrong document, whose other tools are checked
         document = notation.hooks.prepare(document, self.cards, directory)
         key = _document_hash(document)
         known = self._compiled.get(key) if key is not None else None
@@ -279,12 +281,7 @@ class Definitions:
         # Only a definition whose tools may be files belongs to a directory. Any other one is the same wherever its file
         # is, so the directory of the file does not count.
         prepared = self._share(compiled, fingerprint, file, directory if compiled.local else root)
-        return self._with_files(prepared, flow_files) if flow_files else prepared
-
-    def _with_files(self, prepared: Prepared, flow_files: Mapping[str, str]) -> Prepared:
-        """Return a definition that calls flows in files, and note these files for the tools of the project."""
-        self.cards.flow_files.update(flow_files)
-        return replace(prepared, flow_files=tuple(flow_files.items()))
+        return replace(prepared, flow_files=tuple(flow_files.items())) if flow_files else prepared
 
     def _share(self, compiled: Compiled, fingerprint: str, file: Any = None, root: str | None = None) -> Prepared:
         """Return the definition that equal documents share; one with places of its own shares the flow."""

@@ -249,6 +249,8 @@ class McpServed:
     instructions: str | None = None
     # Seconds from the start for which a list waits for MCP servers that have not answered.
     wait_for_servers: float = 1.0
+    # Sessions over HTTP that are open at the same time; a new one ends the one that has been idle longest.
+    max_sessions: int = 1_000
     # Names of flows that run only as tasks, because they take too long for a call.
     task_only: tuple[str, ...] = ()
     # Names of flows that are also prompts.

@@ -188,6 +188,7 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "max_listed": _COUNT_OR_ZERO,
         "instructions": _TEXT,
         "wait_for_servers": _SECONDS_OR_ZERO,
+        "max_sessions": _COUNT,
         "task_only": _TEXTS,
         "prompts": _TEXTS,
         "resources": ValueType(

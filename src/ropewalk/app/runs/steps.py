@@ -49,7 +49,7 @@ DECISION_KINDS = ("items", "branch", "timer", "wait", "signal")
 def run_summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
     """Present a run as one line of a list."""
     return {
-        "id": row.id,
+        "runId": row.id,
         "name": row.name,
         "kind": row.kind,
         "status": row.status,

@@ -183,7 +183,7 @@ def show(
 
         # Who continues the run, and what a person can do about it.
         queue_note = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
-        resumer = _resumer(details["status"], app.runs.has_worker(row)) if not _is_abandoned(details) else None
+        resumer = _resumer(row.status, app.runs.has_worker(row)) if not _is_abandoned(details) else None
         transcript = Transcript(details["kind"], row.document)
         root = app.runs.outermost(run_id)
         options = store_options(store, project)
@@ -239,7 +239,7 @@ def _details_text(
     elif run["answered"]:
         status = f"answered; to continue it: {resume}"
     # Facts that every run has, then those that only some have.
-    lines = [f"{run['name'] or run['kind']}  {run['id']}", f"  status   {status}", f"  started  {run['startTime']}"]
+    lines = [f"{run['name'] or run['kind']}  {run['runId']}", f"  status   {status}", f"  started  {run['startTime']}"]
     if run.get("forkedFrom"):
         lines.append(f"  fork of  {run['forkedFrom']}")
     if run.get("version"):
@@ -249,7 +249,7 @@ def _details_text(
         lines.append(f"  took     {_time_spent(run)}")
     if run["currentNode"] is not None and run["status"] == "running":
         lines.append(f"  at       {run['currentNode']}")
-    if run.get("owner") and run["status"] == "running":
+    if run.get("owner") and run["status"] in ("running", "waiting"):
         lines.append(f"  owner    {run['owner']}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short_text(run['input'])}")
@@ -265,7 +265,7 @@ def _details_text(
     lines += _waiting_lines(run, options, resumer)
     lines += ["", *_step_lines(run, root, transcript, entire=entire)]
     if run.get("undo") is not None:
-        lines += ["", *undo_lines(run["undo"], run["id"], options)]
+        lines += ["", *undo_lines(run["undo"], run["runId"], options)]
     if run.get("error") is not None:
         lines += ["", f"error: {transcript.error(_short_text(run['error'], 1000))}"]
     result = _result_text(run)
@@ -284,13 +284,13 @@ def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> li
 
 def _page_text(run: dict[str, Any], root: str, transcript: Transcript) -> str:
     """Render a page after the first one: only its steps."""
-    heading = f"{run['name'] or run['kind']}  {run['id']}"
+    heading = f"{run['name'] or run['kind']}  {run['runId']}"
     return escape_invisible("\n".join([heading, "", *_step_lines(run, root, transcript, entire=True)]))
 
 
 def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entire: bool) -> Iterable[str]:
     # The waits of a part have paths that begin at its outermost run.
-    prefix = f"{run['id'].removeprefix(f'{root}/')}/"
+    prefix = f"{run['runId'].removeprefix(f'{root}/')}/"
     pending = {wait["path"].removeprefix(prefix) if "runId" in wait else wait["path"] for wait in run["waitingFor"]}
     steps = list(transcript.lines(run["nodes"]))
     now = math.inf if run.get("endTime") else time.time()
@@ -298,16 +298,11 @@ def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entir
 
 
 def _result_text(run: dict[str, Any]) -> str | None:
-    """Render the result in its notation; for an agent, its answer and the warnings."""
+    """Render the result of a run, and its warnings."""
     result = run["result"]
-    if result is None:
-        return None
-    if run["kind"] != "agent" or "conversation" not in result:
-        return json_text(result)
-    answer = result.get("result")
-    text = answer if isinstance(answer, str) else json_text(answer)
-    warned = "".join(f"\nwarning: {warning}" for warning in result.get("warnings") or ())
-    return text + warned if answer or warned else None
+    text = result if isinstance(result, str) else json_text(result)
+    warned = "".join(f"\nwarning: {warning}" for warning in run.get("warnings") or ())
+    return text + warned if result is not None or warned else None
 
 
 def _time_spent(run: dict[str, Any]) -> str:
@@ -438,8 +433,7 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
             else:
                 for text in _event_lines(event, counts):
                     write_stdout(text + "\n")
-        details = app.runs.get(run_id) or {}
-        return Answer(exit=run_exit_code({**(details.get("result") or {}), "status": status}))
+        return Answer(exit=run_exit_code({"status": status}))
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -512,13 +506,14 @@ def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
     from ...app.presenters import run_lines, run_state
 
     async def work(app: App, _: Interrupts) -> Answer:
-        [line] = run_lines(app.context, [require_run(app.store, run_id)])
+        before = require_run(app.store, run_id)
+        [line] = run_lines(app.context, [before])
         stopped = app.runs.stop(run_id)
-        data = {**run_state(require_run(app.store, run_id), stopped=stopped), "id": run_id}
+        data = run_state(app.context, require_run(app.store, run_id), stopped=stopped)
         if not stopped:
             return Answer(exit=FAILED, data=data, text=f"{run_id} is not running: {data['status']}")
         # A process that executes the run has yet to cancel the steps in progress.
-        is_executing = line["status"] == "running" and not _is_abandoned(line)
+        is_executing = before.status == "running" and not _is_abandoned(line)
         return Answer(data=data, text=f"{'stopping' if is_executing else 'stopped'} {run_id}")
 
     return with_app(work, project=project, store=store, tools=False)
@@ -542,7 +537,7 @@ def _diff_lines(changes: dict[str, Any]) -> list[str]:
     lines = [_diff_summary(changes)]
     for side in "ab":
         run = changes[side]
-        lines.append(f"{side}  {run['id']}  {run['status']}  {_milliseconds(run['ms'])}")
+        lines.append(f"{side}  {run['runId']}  {run['status']}  {_milliseconds(run['ms'])}")
     for change in changes["definition"]:
         fields = f" in {', '.join(change['fields'])}" if change["fields"] else ""
         lines.append(f"definition: {change['path'] or 'settings'} {change['what']}{fields}")

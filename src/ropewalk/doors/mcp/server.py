@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...journal.tool_usage import as_source
 from ...tools.mcp.call_client import CLIENT
-from ...tools.tool import ProgressEvent
 from ..security import SOURCE
 from .catalogue import Catalogue, unknown_tool_hint
 from .client_channel import LEVEL, LEVELS, ClientChannel, SuspendedCalls
@@ -70,6 +69,8 @@ class McpDoor:
             primitives.gateway.on_change = self._note_change
         self._called = asyncio.Event()  # a tool was: it may have changed which there are
         self._tasks = tasks
+        if tasks is not None:
+            tasks.has_one_client = lambda: self.has_one_client
         self.server = self._make_server(name, instructions)
 
     def _make_server(self, name: str, instructions: str | None) -> Server[Any]:
@@ -155,12 +156,11 @@ class McpDoor:
     async def _call(self, ctx: Any, params: Any) -> Any:
         meta = ctx.meta or {}
         key = meta.get(KEY)
-        on_progress = _teller(ctx) if meta.get("progress_token") is not None else None
         found_by = self._found_by.setdefault(self if self.has_one_client else ctx.session._connection, {})
         client = ClientChannel(ctx, self if self.has_one_client else ctx.session._connection)
         requested = CallContext(
             key=key if isinstance(key, str) else None,
-            on_progress=on_progress,
+            on_progress=client.progress if meta.get("progress_token") is not None else None,
             found_by=found_by,
             client=client,
             input_responses=params.input_responses,
@@ -379,10 +379,3 @@ def _fitted(result: Any) -> Any:
     if result.structured_content is None or isinstance(result.structured_content, dict):
         return result
     return result.model_copy(update={"structured_content": {"result": result.structured_content}})
-
-
-def _teller(ctx: Any) -> Any:
-    async def tell(event: ProgressEvent) -> None:
-        await ctx.session.report_progress(event.progress, event.total, event.message)
-
-    return tell

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -437,6 +438,26 @@ class OpenRequests:
         if id not in self._ids and isinstance(id, str) and id.isdecimal():
             return int(id)
         return id
+
+
+def refusal_of(line: bytes, error: ValidationError) -> JSONRPCError | None:
+    """Return the error that answers an unreadable message of a client; None for a blank line, or for a response."""
+    from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+
+    # Bytes that are not UTF-8, and lone surrogates, rarely hide the id: with it, the client knows which call failed.
+    try:
+        message = json.loads(line.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        message = None
+    fields = message if isinstance(message, dict) else {}
+    if not line.strip() or (fields.keys() & {"result", "error"} and "method" not in fields):
+        return None
+    problem = error.errors()[0]
+    is_json = problem["type"] != "json_invalid"
+    id = fields.get("id") if isinstance(fields.get("id"), str) or type(fields.get("id")) is int else None
+    why = "Invalid Request: it is not a JSON-RPC message" if is_json else f"Parse error: {problem['msg']}"
+    code = INVALID_REQUEST if is_json else PARSE_ERROR
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=why))
 
 
 def _id_in_text(message: bytes) -> Any:
