@@ -1,4 +1,4 @@
-"""What it costs a tool to print 100,000 lines while they are captured, beside a run that prints nothing and Python alone.
+"""What 100,000 captured lines of a tool cost, beside a run that prints nothing and beside Python alone.
 
 `python bench/step_logs.py` prints the CPU seconds of each, and how many lines and characters are kept.
 """

@@ -428,11 +428,12 @@ class Engine:
         """Make the run of a job; it is part of its parent if that executes on this loop."""
         watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
         parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
-        return Run(
+        run = Run(
             program, job.new.id, job.input, log,
             state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
-            log_limits=self.log_limits,
         )  # fmt: skip
+        run.log_limits = self.log_limits
+        return run
 
     async def _record_ending(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """Record the ending of a run, and return the result in the words of its notation."""

@@ -223,8 +223,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
         if (helps := deadline is not caller_deadline) and uses_deadline:  # the task of a helper
             group.join(deadline)
         node_slot: Any = None
-        outer, deadline.record = deadline.record, None
-        outer_frame, deadline.frame = deadline.frame, frame
+        outer, outer_frame, deadline.record, deadline.frame = deadline.record, deadline.frame, None, frame
         try:
             while (ready or commits) and not group.closing:
                 if ready and len(commits) < max_commits:

@@ -27,7 +27,7 @@ from ..ir import Node
 from ..journal.past import keys_of, latest_start
 from ..journal.protocol import LOG, Entry, Log
 from ..redaction import Redaction
-from ..tools.output import CURRENT, LOG_LIMITS, LogLimits, RunOutput
+from ..tools.output import CURRENT, LOG_LIMITS, RunOutput
 from ..values import Json, copy_json
 from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
 from .compile.program import Program
@@ -146,7 +146,6 @@ class Run(TaskDeadline):
         watcher: Watcher | None = None,
         listener: Watcher | None = None,
         parent: Run | None = None,
-        log_limits: LogLimits = LOG_LIMITS,
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
         self.listener = listener  # watches this run only, and takes the events of the runs inside it
@@ -158,7 +157,7 @@ class Run(TaskDeadline):
         self.undo_clock = 0.0
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
-        self.log_limits, self.logs = log_limits, cast("StepLogs | None", None)
+        self.log_limits, self.logs = LOG_LIMITS, cast("StepLogs | None", None)
         self.printed: list[str] = []  # by the programs of the flow
         self.held_events: list[Event] | None = None  # those that wait for the commit of the last step
         self.playing = False

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextvars import Context
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..config.secrets import ProcessSecrets
 from ..errors import RopewalkError
@@ -23,9 +23,6 @@ from ..journal.protocol import LOG, Entry
 from ..tools.output import SETTLE
 from ..values import Json
 from .frame import Frame, NodeSlot, path_of
-
-if TYPE_CHECKING:
-    from .run import Run
 
 _LONGEST_LINE: Final = 10_000
 """Characters of a line."""
@@ -53,7 +50,7 @@ class LogLine(NamedTuple):
 class StepLogs:
     """The logs of the steps of one run, by path."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Any) -> None:
         self._run, self._lock = run, threading.Lock()
         self._steps: dict[str, StepLog] = {}
         self.room = run.log_limits.characters * _STEPS_PER_RUN
@@ -87,7 +84,7 @@ class StepLogs:
 class StepLog:
     """The log of one step; implements `tools.output.Output`."""
 
-    def __init__(self, run: Run, logs: StepLogs, path: str, node_slot: NodeSlot) -> None:
+    def __init__(self, run: Any, logs: StepLogs, path: str, node_slot: NodeSlot) -> None:
         self._run, self._logs, self._path, self._node = run, logs, path, node_slot
         self._limits = run.log_limits
         self._lock = threading.Lock()

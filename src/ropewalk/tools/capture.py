@@ -29,11 +29,7 @@ _start_thread = threading.Thread.start
 
 @contextlib.contextmanager
 def capture(echo: TextIO | None) -> Iterator[None]:
-    """Keep what tools print and log inside of this context.
-
-    Args:
-        echo: Where the text of steps goes, too; None only keeps it.
-    """
+    """Keep what tools print and log inside of this context, and write the text of steps to `echo`, too."""
     if isinstance(sys.stdout, CapturedStream):
         yield
         return

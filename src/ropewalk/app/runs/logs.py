@@ -1,4 +1,4 @@
-"""What the tools of a run have printed and logged, from the journal entries that `engine/step_logs.py` writes."""
+"""The lines that the tools of a run have printed and logged, from the journal entries of `engine/step_logs.py`."""
 
 from __future__ import annotations
 

@@ -197,6 +197,7 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 
 _TEXT_ARGUMENTS: Final = ("QUERY", "PROMPT")  # arguments that may be several words
+_executes_run = False
 _kept_stdout: BinaryIO | None = None  # the real standard output while a command keeps it for its answer
 
 
@@ -208,8 +209,10 @@ def dispatch(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal of another encoding still shows the rest
+    global _executes_run
     as_json = "--json" in words
-    out = _keep_stdout() if as_json or (_executes_run(words) and _has_stdout()) else None
+    _executes_run = any(tuple(words[: len(command)]) == command for command in _RUN_COMMANDS)
+    out = _keep_stdout() if as_json or (_executes_run and _has_stdout()) else None
     answer = Answer()
     try:
         answer = _run_command(words)
@@ -326,8 +329,9 @@ def _command_name(words: list[str]) -> str:
 _RUN_COMMANDS: Final = (("run",), ("resume",), ("runs", "retry"), ("runs", "fork"), ("runs", "undo"))
 
 
-def _executes_run(words: list[str]) -> bool:
-    return any(tuple(words[: len(command)]) == command for command in _RUN_COMMANDS)
+def executes_run() -> bool:
+    """Return True if the command executes a run, and itself shows what its tools print."""
+    return _executes_run
 
 
 def _has_stdout() -> bool:

@@ -22,8 +22,15 @@ from rich.text import Text
 from ...events import Event
 from ...source.document import escape_invisible
 from .output import duration, first_line, notify
-from .progress import printed_lines
-from .progress_counts import MARKS, MAX_PATH, EndedNode, RunCounts, repeats_message, unattended_message
+from .progress_counts import (
+    MARKS,
+    MAX_PATH,
+    EndedNode,
+    RunCounts,
+    printed_lines,
+    repeats_message,
+    unattended_message,
+)
 
 _REDRAW_SECONDS = 0.1
 _ROWS = 6
@@ -55,7 +62,7 @@ class LiveDisplay:
             self._note = unattended_message(event)
         if event.kind == "node.log":
             for text in printed_lines(event):
-                self._console.print(Text(text), soft_wrap=True)
+                self._console.print(Text(f"{event.path}: {text}"), soft_wrap=True)
         if event.kind == "call.repeated":
             notify(repeats_message(event), logging.WARNING)
         if event.kind in ("run.started", "run.finished", "run.waiting"):

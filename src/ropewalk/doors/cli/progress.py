@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import orjson
 
@@ -26,6 +25,7 @@ from .progress_counts import (
     attempt_failed_line,
     is_new_wait,
     node_line,
+    printed_lines,
     repeats_message,
     unattended_message,
     wait_line,
@@ -45,16 +45,6 @@ class Display(Protocol):
     def paused(self) -> AbstractContextManager[None]: ...
     def __enter__(self) -> Display: ...
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None: ...
-
-
-def printed_lines(event: Event) -> Iterator[str]:
-    """Yield the new lines of a step for a terminal."""
-    data: Any = event.data
-    if data.get("leftOut"):
-        yield f"{event.path}: … {data['leftOut']:,} lines are left out"
-    for line in data["lines"]:
-        if line["stream"] != "log":  # the handlers of the process have shown it, if its level is shown
-            yield escape_invisible(f"{event.path}: {line['text']}")
 
 
 def choose_display(quiet: bool = False, watch: bool = False) -> Display:
@@ -88,7 +78,10 @@ class WarningsOnly:
     def show_lines(self, event: Event) -> None:
         """Write what the tool of a step has printed to standard error."""
         for text in printed_lines(event):
-            sys.stderr.write(text + "\n")
+            if logs_json():
+                notify(text, runId=event.run_id, node=event.path)
+            else:
+                sys.stderr.write(f"{event.path}: {text}\n")
 
     def paused(self) -> AbstractContextManager[None]:
         """Return a context in which a question has the terminal; lines may come between."""

@@ -74,7 +74,7 @@ def retry(
         )
 
     work = followed(start, source=source, quiet=json, watch=watch, options=store_options(store, project), engine=engine)
-    return with_app(work, run=run_id, project=project, store=store, engine=engine, shows_output=True)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
 def fork(
@@ -106,7 +106,7 @@ def fork(
     work = followed(
         start, source=definition, quiet=json, watch=watch, options=store_options(store, project), engine=engine
     )
-    return with_app(work, run=run_id, project=project, store=store, engine=engine, shows_output=True)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
 _ENDING = (".test.yaml", ".test.yml", ".test.json")

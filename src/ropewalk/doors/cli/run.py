@@ -159,7 +159,7 @@ def run(
         return await follow(app, interrupts)
 
     configure_logging(log, log_level)
-    return with_app(work, near=source, project=project, store=store, engine=engine, shows_output=True)
+    return with_app(work, near=source, project=project, store=store, engine=engine)
 
 
 async def _load_with_warnings(app: App, source: Path, variables: Collection[str]) -> Source:
@@ -227,7 +227,7 @@ def resume(
         start, source=source, engine=engine, run_id=run_id,
         quiet=json, watch=watch, silent=log == "json", options=store_options(store, project),
     )  # fmt: skip
-    return with_app(work, run=run_id, project=project, store=store, engine=engine, shows_output=True)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
 def followed(

@@ -41,7 +41,7 @@ from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_t
 from ...journal.sqlite.wal_check import orphan_wal
 from ...journal.tool_usage import as_source, local_source
 from ...tools.capture import capture
-from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool
+from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool, executes_run
 from .output import configure_logging, log_events, notify
 
 if TYPE_CHECKING:
@@ -225,11 +225,8 @@ def with_app(
     tools: bool = True,
     lenient: bool = False,
     code: bool = True,
-    shows_output: bool = False,
 ) -> Answer:
     """Open the App, run the work of a command on an event loop, and close the App."""
-
-    # `shows_output`: the command itself shows what tools print.
     configure_logging("text")  # unless the command has configured it
     if not lenient:
         warn_without(project)
@@ -254,8 +251,10 @@ def with_app(
                 return await work(app, interrupts)
 
     handlers: list[Interrupts] = []
+    if executes_run():  # which shows the lines of steps
+        logging.getLogger("ropewalk.modules").addFilter(lambda record: not record.__dict__.get("in_step"))
     try:
-        with capture(None if shows_output else sys.stderr) if tools else contextlib.nullcontext():
+        with capture(None if executes_run() else sys.stderr) if tools else contextlib.nullcontext():
             return asyncio.run(main())
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
         cause = _explain_loop_end(error, handlers[0]) if handlers else None

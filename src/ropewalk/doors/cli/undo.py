@@ -54,7 +54,7 @@ def undo(
         text = escape_invisible("\n".join(undo_lines(report, run_id, options)))
         return Answer(exit=DONE if report["status"] == "undone" else FAILED, data=report, text=text)
 
-    return with_app(work, run=run_id, project=project, store=store, engine=engine, shows_output=True)
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
 class UndoNames:

@@ -381,7 +381,12 @@ class OutputLog:
         self._log(fd, text)
 
     def _log(self, fd: int, text: str) -> None:
-        extra = {"run_id": self._run, "line": text, "stream": "stdout" if fd == 1 else "stderr"}
+        extra = {
+            "run_id": self._run,
+            "line": text,
+            "stream": "stdout" if fd == 1 else "stderr",
+            "in_step": bool(self.outputs),
+        }
         log.info("%s: %s", self._run, text, extra=extra)
 
 
