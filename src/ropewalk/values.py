@@ -312,6 +312,10 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
+KEY_SPELLINGS: Final[dict[str, set[str]]] = {}
+"""By key that paths contain, other names that documents may have for it; a reader of documents adds its own."""
+
+
 @functools.lru_cache(maxsize=1024)
 def camel(key: str) -> str:
     """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged."""

@@ -209,8 +209,10 @@ class Provider:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
-    # By security scheme, as written; variables are filled in at each call.
-    credentials: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # The values of variables in the addresses of the document's servers.
+    server_variables: Mapping[str, str] = field(default_factory=dict)
+    # By security scheme, as written; variables are filled in at each call. False: the server asks for none.
+    credentials: Mapping[str, Any] | bool = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

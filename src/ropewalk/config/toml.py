@@ -159,7 +159,8 @@ PROVIDER_KEYS: Final[dict[str, ValueType]] = {
     "include": _TEXTS,
     "exclude": _TEXTS,
     "rename": _TEXT_TABLE,
-    "credentials": ValueType("a table of security schemes", lambda value: isinstance(value, dict)),
+    "server_variables": _TEXT_TABLE,
+    "credentials": ValueType("a table of security schemes, or false", lambda v: isinstance(v, dict) or v is False),
     "enabled": _FLAG,
 }
 QUEUE_KEYS: Final[dict[str, ValueType]] = {

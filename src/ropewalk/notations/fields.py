@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..deadline import look_at_clock
 from ..errors import InvalidFlow, Problem
@@ -446,36 +446,3 @@ def read_fields(
         if key not in fields:
             add_problem(report, join(path, key), "required for every node")
     return fields
-
-
-class Typed(Protocol):
-    """A node as read."""
-
-    @property
-    def path(self) -> str:
-        """Return its place in the document."""
-
-    @property
-    def type(self) -> str:
-        """Return its type."""
-
-
-def check_node_fields(
-    node: Typed,
-    present: Collection[str],
-    needed: Mapping[str, str],
-    only_for: Mapping[str, tuple[str, ...]],
-    report: Report,
-) -> None:
-    """Report fields that the node's type requires, or that it does not have."""
-
-    # `needed`: By type, the key that a node of it must have.
-    required_key = needed.get(node.type)
-    if required_key is not None and required_key not in present:
-        add_problem(report, join(node.path, required_key), f"required for a {node.type} node")
-    for key in present:
-        types = only_for.get(key)
-        if types is not None and node.type not in types:
-            add_problem(
-                report, join(node.path, key), f"a {node.type} node has no {key}; only {' or '.join(types)} nodes do"
-            )

@@ -17,8 +17,7 @@ from ..expr.ast import NULL, Expr, Lit, Obj, Ref, rebind
 from ..fast_dataclass import dataclass
 from ..ir import NO_POLICY, Graph, Node, OnError, Policy, Retry
 from ..ops import Block, Map, Wait
-from ..source.document import KEY_SPELLINGS
-from ..values import Json, did_you_mean
+from ..values import KEY_SPELLINGS, Json, did_you_mean
 from . import fields as f
 from .budget import check_budget
 from .fields import Checker, OneOf, Report, add_problem, join, read_object
@@ -154,7 +153,7 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
 """The fields of every node. `args`, `undo`, `event`, `approval` and `concurrency` belong to the types that use them."""
 OTHER_WORDS: Final[dict[str, dict[str, str]]] = {
     "chain": {"args": "params", "inputMapping": "params"},
-    "composition": {"args": "inputMapping", "params": "inputMapping"},
+    "composition": {"args": "inputMapping", "params": "inputMapping", "input": "inputMapping"},
     "composite": {"args": "inputMapping", "params": "inputMapping", "type": "kind"},
     "experience": {"params": "args", "inputMapping": "args", "condition": "when"},
 }

@@ -19,13 +19,11 @@ import orjson
 from ..deadline import look_at_clock
 from ..errors import Place, Problem
 from ..fast_dataclass import dataclass
-from ..values import Json, camel, snake
+from ..values import KEY_SPELLINGS, Json, camel, snake
 from .locations import Lines, Spot, inside
 
 _INDEX_OR_QUOTED_KEY = re.compile(r"""\.?\[(\d+)\]|\.?\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]|\.(\d+)(?=[.\[]|$)""")
 _NAME = re.compile(r"[^.\[]+")
-KEY_SPELLINGS: dict[str, set[str]] = {}
-"""By key that paths contain, other names that documents may have for it; a reader of documents adds its own."""
 _KEY_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "unknown"})
 
 

@@ -103,6 +103,8 @@ class Toolbox(Index):
         self.failures: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
         """The operations of OpenAPI documents that are left out, by id, each with the reason."""
+        self.shortened: dict[str, str] = {}
+        """The operations whose answer is checked in part, by id, each with what is not checked."""
         self.refused: dict[str, str] = {}
         """The part of `failures` with tools whose definition differs from the approved one, by id."""
         self.pins: Pins | None = None

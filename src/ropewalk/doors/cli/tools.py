@@ -72,7 +72,7 @@ def ls(*, left_out: LeftOut = False, fresh: Fresh = False, json: Json = False, p
         text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project), app)]
         text += [*_failure_lines(app), *_left_out_lines(app, left_out), *unread, *cached_line(app)]
         if left_out:
-            data["leftOut"] = app.toolbox.left_out
+            data |= {"leftOut": app.toolbox.left_out, "shortened": app.toolbox.shortened}
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
@@ -110,7 +110,8 @@ def _left_out_lines(app: App, is_listed: bool) -> list[str]:
     """Name the operations that are left out, or say how many there are."""
     reasons = app.toolbox.left_out
     if is_listed:
-        return [escape_invisible(f"- {name}: {why}") for name, why in reasons.items()]
+        parts = [f"~ {name}: {what}" for name, what in app.toolbox.shortened.items()]
+        return [escape_invisible(line) for line in [*(f"- {name}: {why}" for name, why in reasons.items()), *parts]]
     plural = "operation is left out" if len(reasons) == 1 else "operations are left out"
     return [f"{len(reasons)} {plural}; --left-out gives the reasons"] if reasons else []
 

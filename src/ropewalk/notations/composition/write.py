@@ -16,11 +16,12 @@ from ...ir import Graph, Node, Retry
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, in_milliseconds
 from ...values import Json
 from ..chain.write import delay_varies
+from ..node_compiler import MERGES, data_after
 from ..node_fields import RETRY_DELAY
+from ..node_types import looks_like_nodes
 from ..undo import write_undo
 from ..writing import PARALLEL, POLICY, Fields, FlowWriter, items_expr, milliseconds, outputs, without_output_check
-from .compile import MERGES, data_after
-from .read import DEFAULTS, looks_like_nodes
+from .read import DEFAULTS
 
 WIDTH: Final = int(DEFAULTS["concurrency"])
 STRATEGIES: Final = {function: strategy for strategy, function in MERGES.items()}

@@ -131,6 +131,14 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _INVALID_HEADER_VALUE: Final = re.compile(r"[^\t\x20-\x7e]|\A\s|\s\Z")
 _INVALID_URL_CHARACTER: Final = re.compile(r"[\s\\\0-\x1f\x7f]")
 _CONNECT_SECONDS: Final = 10.0
+_TOKEN_SECONDS: Final = 30.0
+_MAX_TOKEN_BYTES: Final = 1_000_000
+_TOKEN_ERRORS: Final = frozenset(
+    ("invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
+     "invalid_scope", "invalid_target", "access_denied", "server_error", "temporarily_unavailable", "slow_down")
+)  # fmt: skip
+"""The errors of OAuth. Any other text of a token answer may contain a secret."""
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,40}/[\w.+-]{1,60}")
 _RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429))
 
 
@@ -467,26 +475,53 @@ class Http:
         known = self._tokens.get((url, client_text, placement.scope))
         if known is not None and time.monotonic() < known[1]:
             return known[0]
-        fields = {"grant_type": "client_credentials", **({"scope": placement.scope} if placement.scope else {})}
-        response = await client.post(
-            url,
-            data=fields,
-            headers={"Accept": "application/json", "Authorization": client_text},
-        )
-        try:
-            answer = orjson.loads(response.content)
-        except orjson.JSONDecodeError:
-            answer = None
-        token = answer.get("access_token") if isinstance(answer, dict) else None
-        if response.status_code >= 300 or not isinstance(token, str):
-            # The answer may contain a token, so it is not shown.
-            raise HttpFailure(f"HTTP {response.status_code}: the token URL gave no access_token", response.status_code)
+        answer = await self._ask_for_token(client, placement, url, client_text)
+        token: str = answer["access_token"]
         seconds = answer.get("expires_in")
         lifetime = float(seconds) if isinstance(seconds, (int, float)) else 300.0
         self._tokens[url, client_text, placement.scope] = token, time.monotonic() + max(lifetime - 30, 0)
         fresh = secrets_of({"token": token}, {"token": {}})
         self._secrets = Secrets(self._secrets.read, self._secrets.named | fresh.named)
         return token
+
+    async def _ask_for_token(self, client: Any, placement: Placement, url: str, client_text: str) -> dict[str, Any]:
+        """Return the answer of a token URL; an error names its server and the reason, and nothing of the answer."""
+        import httpx2
+
+        parts = urlsplit(url)
+        server = f"{self._place}: the token URL at {parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        fields = {"grant_type": "client_credentials", **({"scope": placement.scope} if placement.scope else {})}
+        headers = {"Accept": "application/json", "Authorization": client_text}
+        try:
+            async with (
+                asyncio.timeout(_TOKEN_SECONDS),
+                client.stream("POST", url, data=fields, headers=headers) as response,
+            ):
+                body = b""
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > _MAX_TOKEN_BYTES:
+                        raise HttpFailure(f"{server} answered more than {_MAX_TOKEN_BYTES:,} bytes", 413)
+        except TimeoutError as error:
+            raise ConnectionError(f"{server} did not answer within {_TOKEN_SECONDS:g} s") from error
+        except httpx2.RequestError as error:
+            raise ConnectionError(f"{server}: {self._secrets.redact_error(describe_exception(error))}") from error
+        try:
+            answer = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            answer = None
+        answer = answer if isinstance(answer, dict) else {}
+        status = response.status_code
+        if status < 300 and isinstance(answer.get("access_token"), str):
+            return answer
+        code, kind = answer.get("error"), response.headers.get("content-type", "").partition(";")[0]
+        if isinstance(code, str) and code in _TOKEN_ERRORS:
+            why = f": {code}"
+        elif answer:
+            why = ", and no access_token"
+        else:
+            why = f" with {kind if _MEDIA_TYPE.fullmatch(kind) else 'a body'}, not JSON"
+        raise HttpFailure(f"{server} answered HTTP {status}{why}", status)
 
     def _excerpt(self, body: bytes) -> str:
         """Return the beginning of a body, for an error."""

@@ -16,7 +16,6 @@ from ....source.locations import Limits
 from ....values import Json
 
 MAX_BYTES: Final = 64_000_000
-_LIMITS: Final = Limits(size=MAX_BYTES, nesting=200, aliases=100_000, repeats=True, any_number=True)
 _LARGEST: Final = 2**63 - 1
 _INFINITY: Final = float("inf")
 
@@ -65,8 +64,9 @@ def parse_fetched(body: bytes, address: str, place: str) -> dict[str, Json]:
 def _load(source: str | Path, place: str, name: str | None = None, form: str | None = None) -> Any:
     from ....source.load import load
 
+    limits = Limits(size=MAX_BYTES, nesting=200, aliases=100_000, repeats=True, any_number=True)
     try:
-        return _fitting(load(source, name=name, form=form, limits=_LIMITS).data)
+        return _fitting(load(source, name=name, form=form, limits=limits).data)
     except (InvalidFlow, NotFound) as error:
         raise _reading_error(error, place) from error
 

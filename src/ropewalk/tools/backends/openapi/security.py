@@ -1,8 +1,9 @@
 """The security of operations: which credentials of the settings a call sends, and where.
 
 Credentials are configured by the name of their scheme: a text (an API key, a bearer token, `user:password`), or a table
-(`client_id` and `client_secret`; `username` and `password`). `false` says that the server needs none. A call without
-the security that its document demands is refused before it is sent.
+(`client_id` and `client_secret`; `username` and `password`). `false` says that the server does not ask for this scheme,
+and `credentials = false` that it asks for none. A call without the security that its document demands is refused before
+it is sent.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class Security:
     missing: str | None = None
 
 
-def check_credentials(credentials: Any, place: str) -> dict[str, Any]:
-    """Return the credentials of a provider by scheme."""
-    if credentials is None:
-        return {}
+def check_credentials(credentials: Any, place: str) -> Any:
+    """Return the credentials of a provider by scheme; False if the server asks for none."""
+    if credentials is None or credentials is False:
+        return {} if credentials is None else False
     if not isinstance(credentials, dict):
-        raise ConfigError(f"{place}: credentials must be a table of security schemes")
+        raise ConfigError(f"{place}: credentials must be a table of security schemes, or false")
     for name, value in credentials.items():
         if value is False or isinstance(value, str):
             continue
@@ -69,12 +70,14 @@ class SecurityRules:
     def __init__(
         self,
         schemes: Mapping[str, Any],
-        credentials: Mapping[str, Any],
+        credentials: Any,
         headers: frozenset[str],
         base: str,
         address: str | None = None,
     ) -> None:
-        self._schemes, self._credentials, self._headers = schemes, credentials, headers
+        self._schemes, self._headers = schemes, headers
+        self._is_open = credentials is False
+        self._credentials: Mapping[str, Any] = {} if credentials is False else credentials
         self._base, self._address = base, address
 
     def check_names(self, place: str) -> None:
@@ -96,9 +99,10 @@ class SecurityRules:
 
     def of(self, requirements: Any) -> Security:
         """Return what an operation with these requirements sends: the first alternative that is configured."""
-        if not isinstance(requirements, list) or not requirements:
+        if self._is_open or not isinstance(requirements, list) or not requirements:
             return Security()
         reasons: list[str] = []
+        names: list[str] = []
         is_optional = False
         for alternative in requirements:
             if not isinstance(alternative, dict):
@@ -117,9 +121,13 @@ class SecurityRules:
             if not missing:
                 return Security(tuple(placements))
             reasons.append(" and ".join(missing))
+            names += [name for name in alternative if isinstance(self._schemes.get(name), dict)]
         if is_optional or not reasons:
             return Security()
-        return Security((), f"the operation needs {' or '.join(dict.fromkeys(reasons))}; it was not sent")
+        # The server may ask for less than its document says.
+        setting = f"credentials.{names[0]} = false" if len(set(names)) == 1 else "credentials = false"
+        hint = f"set them, or {setting} if the server asks for none"
+        return Security((), f"the operation needs {' or '.join(dict.fromkeys(reasons))}; it was not sent: {hint}")
 
     def _placement(self, name: str, scopes: Any) -> Placement | str | None:
         """Return where a scheme's credential goes, None if nothing is to be added, or what is missing."""
