@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_check
 from ..errors import (
     BudgetExceeded,
     DefinitionChanged,
+    FailedResult,
     InvalidValue,
     NoExecutor,
     RopewalkError,
@@ -46,6 +47,7 @@ from . import budgets
 from .compile.calls import Caller, Lease
 from .compile.program import Program, compile_flow
 from .run import Ending, Run, Watcher
+from .stack_trace import local_cause
 
 if TYPE_CHECKING:
     from .ports import MapChunks
@@ -422,7 +424,9 @@ class Engine:
         except RopewalkError as error:
             logger.error("run %s is not undone: %s", run_id, error)
             return result
-        return result if report is None else {**result, "undo": report}
+        if report is not None:
+            result["undo"] = report
+        return result
 
     def _make_run(self, program: Program, job: Job, log: Log, spent: float) -> Run:
         """Make the run of a job; it is part of its parent if that executes on this loop."""
@@ -446,7 +450,7 @@ class Engine:
             result, status = await _recorded(job, run, ending)
         if status != ending.status:
             ending.status = status
-            result = job.render(ending)
+            result = with_cause(job.render(ending), ending)
         run.emit_held_events(committed=True)
         if run.watcher is not None:
             run.report("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
@@ -548,7 +552,14 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
     result, error = job.render(ending), ending.error
     payload = None if error is None else {"message": message_of(error), "kind": type(error).__name__}
     counts = {"results": len(ending.outputs), "errors": max(len(ending.failures), int(error is not None))}
-    return result, await run.log.finish(ending.status, result, payload, **counts)
+    status = await run.log.finish(ending.status, result, payload, **counts)
+    return with_cause(result, ending), status
+
+
+def with_cause(result: dict[str, Json], ending: Ending) -> dict[str, Json]:
+    """Return the result of a run; that of a failed one carries the exception of the tool."""
+    error = ending.error or next(iter(ending.failures), None)
+    return result if error is None else FailedResult(result, local_cause(error))
 
 
 class _Abandoned(Exception):

@@ -121,6 +121,7 @@ class Run(TaskDeadline):
         "round",
         "secrets",
         "spent",
+        "stack_bytes",
         "state",
         "stopping",
         "timeouts",
@@ -155,6 +156,7 @@ class Run(TaskDeadline):
         self.attempts: list[tuple[str, FailedAttempt]] = []  # the node's name and each failed attempt of it
         self.undos: list[Entry] = []  # of a run without a journal: how its calls can be undone
         self.undo_clock = 0.0
+        self.stack_bytes = 0  # of the stacks of failures so far
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
         self.log_limits, self.logs = LOG_LIMITS, cast("StepLogs | None", None)
@@ -255,7 +257,7 @@ class Run(TaskDeadline):
         self.attempts.append((node_slot.name, attempt))
         if self.watcher is not None:
             failure = attempt.failure
-            data = {"message": failure.message, "kind": failure.kind, "attempt": count, "due": attempt.due}
+            data = {**failure.event_data(), "attempt": count, "due": attempt.due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
             self.report("attempt.failed", path, node_slot.name, data)
 

@@ -113,6 +113,7 @@ class Outcome(Record):
     """The result of a run in the words of its notation, with `run_id`, `status` and `success`."""
 
     _read: Callable[[Any], Any] | None = None
+    _cause: BaseException | None = None
     # Names for `runId` and `result` that only Python has.
     _aliases: tuple[str, ...] = ()
 
@@ -139,7 +140,7 @@ class Outcome(Record):
             messages = [str(error.get("message") or error) for error in failures_of(self._data)[:20]]
             why = f": {'; '.join(messages)}" if messages else ""
             message = f"run {self.run_id} did not complete (status {status}){why}"
-            raise FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict())
+            raise FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict()) from self._cause
         return self
 
     def _repr_html_(self) -> str:
@@ -200,4 +201,5 @@ def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | 
     record._aliases = ("executionId",) if "result" in result or own == "result" else ("executionId", own)
     if read is not None:
         record._read = read
+    record._cause = getattr(result, "cause", None)
     return record

@@ -305,6 +305,8 @@ class Telemetry:
         if failed:
             span.set_attribute("error.type", kind)
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(event.data.get("message"))))
+        if call_failed:
+            span.add_event("exception", _exception_attributes(event.data), _nanoseconds(event.at))
         span.end(_nanoseconds(event.at))
         if tool:
             attributes = {"gen_ai.operation.name": "chat" if tool == _MODEL_TOOL else "execute_tool"}
@@ -326,8 +328,15 @@ class Telemetry:
             return
         span = node[0] if node is not None else run.span
         attributes = {"ropewalk.attempt": data.get("attempt") or 1, "error.type": str(data.get("kind"))}
-        attributes |= {"exception.message": str(data.get("message")), "ropewalk.node.path": event.path}
+        attributes |= {**_exception_attributes(data), "ropewalk.node.path": event.path}
         span.add_event("attempt.failed", attributes, _nanoseconds(event.at))
+
+
+def _exception_attributes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return type, message and stack of an exception, as the conventions name them."""
+    classes = data.get("classes") or [str(data.get("kind"))]
+    attributes = {"exception.type": classes[0], "exception.message": str(data.get("message"))}
+    return {**attributes, "exception.stacktrace": data["stack"]} if data.get("stack") else attributes
 
 
 def _nanoseconds(at: float) -> int:

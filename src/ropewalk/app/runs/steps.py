@@ -160,7 +160,8 @@ def _unrecorded_failures(run: RunRow | None, listed: list[Entry], rows: list[dic
         path = error.get("path") if isinstance(error, dict) else None
         if not path or without_attempts(path) in reported:
             continue
-        data = {"message": error.get("message"), "kind": error.get("kind")}
+        names = ("message", "kind", *(name for name in ("at", "stack") if name in error))
+        data = {name: error.get(name) for name in names}
         first_entry = first_entries.get(path)
         if first_entry is None:
             node, since = error.get("nodeId") or path, run.ended_at

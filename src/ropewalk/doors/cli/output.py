@@ -70,6 +70,14 @@ def first_line(text: str, limit: int = 72) -> str:
 
 
 Form: TypeAlias = Literal["text", "json"]
+
+
+def raised_at(error: Any) -> str:
+    """Return ` (FILE:LINE in FUNCTION)` for an error of a result or a step; "" if its message has the place already."""
+    at = error.get("at") if isinstance(error, dict) else None
+    return "" if not at or str(at).partition(" ")[0] in str(error.get("message")) else f" ({at})"
+
+
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 LEVEL: Final = "ROPEWALK_LOG_LEVEL"
 _LOGGER_FORMATS = (("ropewalk.modules", "%(line)s"), ("ropewalk.workers", "%(asctime)s %(message)s"))

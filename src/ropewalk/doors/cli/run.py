@@ -30,7 +30,7 @@ from ..remedies import Door
 from .arguments import read_input, read_pairs, read_state
 from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
-from .output import columns, configure_logging, duration, moment, notify
+from .output import columns, configure_logging, duration, moment, notify, raised_at
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
@@ -71,6 +71,7 @@ def resume_all(
     return with_app(work, project=project, store=store, engine=engine)
 
 
+_STACK_LIMIT = 3  # stacks that are shown
 _REQUEST_CONFLICT = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
 _STATUS_MARKS = {"completed": "✓", "partial": "~", "waiting": "…"}
 
@@ -300,6 +301,7 @@ def _result_answer(
     lines = [
         summary(payload, places, options, engine, resumer=resumer, changes=changes(counts)),
         *rejected(data, options if recorded else None),
+        *_stacks(data, show_command),
         *(_retry_advice(app, row, data, counts, options) if recorded and row is not None else []),
     ]
     return Answer(exit=run_exit_code(data), data=data, text="\n".join(lines), recorded=show_command)
@@ -421,8 +423,19 @@ def _error_line(error: Any, places: Mapping[str, str]) -> str:
     elif path.endswith(f"]/{node}"):
         node = path  # which names the iteration of the loop
     return escape_invisible(
-        prefix + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+        prefix
+        + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+        + raised_at(error)
     )
+
+
+def _stacks(data: Mapping[str, Any], show_command: str) -> list[str]:
+    """Return how to see the stacks of the errors; the stacks themselves, each once, if no store keeps the run."""
+    errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
+    stacks = dict.fromkeys(str(error["stack"]) for error in errors if error.get("stack"))
+    if stacks and show_command:
+        return [f"to see the stack: {show_command}"]
+    return [escape_invisible(f"\n{stack}") for stack in list(stacks)[:_STACK_LIMIT]]
 
 
 def _value_text(value: Any) -> str:

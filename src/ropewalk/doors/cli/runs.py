@@ -34,7 +34,7 @@ from .agents import Transcript
 from .arguments import saved
 from .dispatch import FAILED, Answer, UsageError, run_exit_code
 from .options import Json, Project, StoreAddress
-from .output import columns, duration, first_line, moment, notify, time_of_day
+from .output import columns, duration, first_line, moment, notify, raised_at, time_of_day
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, with_app, without_tools
@@ -51,6 +51,7 @@ _STEP_LIMIT = 100  # at the beginning and at the end, and of those that failed
 _MIN_IDLE = 0.5  # seconds in which a run was not executed that are worth saying
 _FOLLOW_SECONDS = 0.2  # between two looks
 _TEXT_LIMIT = 10_000  # characters of a result
+_STACK_LIMIT = 3  # stacks of failed steps
 _EARLIER_LIMIT = 5  # failed steps that a retry repeated, of each retry
 _STEP_MARKS = {"ok": "✓", "recovered": "~", "failed": "✗", "skipped": "-"}
 
@@ -264,6 +265,7 @@ def _details_text(
     # What the run waits for, its steps, and how it ended.
     lines += _waiting_lines(run, options, resumer)
     lines += ["", *_step_lines(run, root, transcript, entire=entire)]
+    lines += _stack_lines(run["nodes"])
     if run.get("undo") is not None:
         lines += ["", *undo_lines(run["undo"], run["runId"], options)]
     if run.get("error") is not None:
@@ -285,7 +287,8 @@ def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> li
 def _page_text(run: dict[str, Any], root: str, transcript: Transcript) -> str:
     """Render a page after the first one: only its steps."""
     heading = f"{run['name'] or run['kind']}  {run['runId']}"
-    return escape_invisible("\n".join([heading, "", *_step_lines(run, root, transcript, entire=True)]))
+    steps = _step_lines(run, root, transcript, entire=True)
+    return escape_invisible("\n".join([heading, "", *steps, *_stack_lines(run["nodes"])]))
 
 
 def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entire: bool) -> Iterable[str]:
@@ -295,6 +298,20 @@ def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entir
     steps = list(transcript.lines(run["nodes"]))
     now = math.inf if run.get("endTime") else time.time()
     return _abridged_lines(steps, now, pending, entire=entire)
+
+
+def _stack_lines(nodes: list[dict[str, Any]]) -> Iterable[str]:
+    """Render the stacks of the last failed steps, each stack once."""
+    stacks = {
+        node["error"]["stack"]: node.get("words", node["path"])
+        for node in nodes
+        if isinstance(node["error"], dict) and node["error"].get("stack")
+    }
+    for stack, path in list(stacks.items())[-_STACK_LIMIT:]:
+        yield f"\nstack of {path}:"
+        yield from (f"  {line}" for line in stack.splitlines())
+    if len(stacks) > _STACK_LIMIT:
+        yield f"… {len(stacks) - _STACK_LIMIT:,} more stacks; --json has all"
 
 
 def _result_text(run: dict[str, Any]) -> str | None:
@@ -352,7 +369,8 @@ def _tool_result_text(result: dict[str, Any]) -> str:
 def _outcome_text(node: dict[str, Any]) -> str:
     """Render the error, the reason or the value of a step; "" if its value was not kept."""
     if node["error"] is not None or node["reason"]:
-        return _short_text(node["error"] if node["error"] is not None else node["reason"])
+        error = node["error"]
+        return _short_text(node["reason"]) if error is None else _short_text(error) + raised_at(error)
     return _short_text(node["value"]) if "value" in node else ""
 
 

@@ -28,6 +28,7 @@ from ...errors import (
     Problem,
     ToolError,
     failure_data,
+    trace_in,
 )
 from ...ir import Getter, Step, whole
 from ...journal.past import load
@@ -38,6 +39,7 @@ from ...tools.raw_result import RawResult, shortened
 from ...values import NOT_JSON, Json, digest
 from ..frame import PARENT, RUN, Frame, NodeSlot, key_of, path_of
 from ..offload import evaluated
+from ..stack_trace import trace_of
 from ..timeouts import Deadline, TimedOut, clock
 from .calls import Direct, Lease, call_error, start_with
 from .failures import inside
@@ -49,6 +51,8 @@ Send = Callable[[Frame, Any], Awaitable[Json]]
 class PastFailure(ExecutionFailed):
     """A tool failure read back from the journal; its original exception is gone with its process."""
 
+    is_recorded = True
+
     def __init__(self, recorded: dict[str, Any], run_id: str) -> None:
         super().__init__(recorded["tool"], recorded["op"], recorded["message"])
         if "ranAt" in recorded:
@@ -56,6 +60,7 @@ class PastFailure(ExecutionFailed):
         self.retryable, self.ran = bool(recorded["retryable"]), bool(recorded.get("ran"))
         self.kind, self.result = recorded["kind"], recorded.get("result")
         self.recorded_classes, self.budgets = tuple(recorded.get("classes", ())), recorded.get("budgets", ())
+        self.trace = trace_in(recorded)
 
 
 class PendingCommit:
@@ -269,6 +274,8 @@ def _call_failure_data(run: Any, failure: ToolError) -> dict[str, Json]:
     }
     if failure.classes:
         data["classes"] = list(failure.classes)
+    if (trace := trace_of(failure, run)) is not None:
+        data |= trace.to_dict()
     if budgets := getattr(failure, "budgets", ()):
         data["budgets"] = list(budgets)
     if failure.ran:
@@ -396,6 +403,7 @@ def failure_from_json(data: Any) -> NodeFailed:
         ran_at=data.get("ranAt"),
         classes=data.get("classes", ()),
         budgets=data.get("budgets", ()),
+        trace=trace_in(data),
     )
 
 

@@ -32,7 +32,7 @@ import orjson
 from ...config.network import AddressPolicy
 from ...config.secrets import Secrets, redact_text, secrets_of
 from ...config.settings import Rate, fill_variables
-from ...errors import ConfigError, InvalidValue, describe_exception
+from ...errors import ConfigError, InvalidValue, StackTrace, describe_exception
 from ...fast_dataclass import dataclass
 from ...values import MAX_BYTES, Json, parse_json
 from ..raw_result import MAX_TEXT, RawResult, UnusableResult, bounded
@@ -127,6 +127,8 @@ async def _allowed_addresses(policy: AddressPolicy, host: str, port: int, second
 
 
 _MAX_EXCERPT: Final = 500
+_MAX_BODY: Final = 4_000
+"""Characters of an answer that the record of a failure has."""
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _INVALID_HEADER_VALUE: Final = re.compile(r"[^\t\x20-\x7e]|\A\s|\s\Z")
 _INVALID_URL_CHARACTER: Final = re.compile(r"[\s\\\0-\x1f\x7f]")
@@ -145,8 +147,11 @@ _RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429))
 class HttpFailure(Exception):
     """The provider answered with an error status, or not with JSON; `body` is an excerpt of the answer."""
 
-    def __init__(self, text: str, status: int, body: str = "") -> None:
+    # `received`: More of the answer, for the record of the failure.
+
+    def __init__(self, text: str, status: int, body: str = "", received: str = "") -> None:
         self.status, self.body = status, body
+        self.trace = StackTrace(None, f"{text}\n\n{received or body}") if received or body else None
         self.retryable = status >= 500 or status in _RETRYABLE_STATUSES
         super().__init__(f"{text}: {body}" if body else text)
 
@@ -155,7 +160,7 @@ class BrokenResponse(HttpFailure, UnusableResult):
     """The provider carried out the request, but its answer is not readable; `result` is the received part."""
 
     def __init__(self, text: str, status: int, received: str, excerpt: str = "") -> None:
-        super().__init__(text, status, excerpt)
+        super().__init__(text, status, excerpt, received[:_MAX_BODY])
         self.result = RawResult(False, text=bounded(received))
 
 
@@ -356,11 +361,11 @@ class Http:
         body = b""
         async for part in response.aiter_bytes():
             body += part
-            if len(body) >= 2 * _MAX_EXCERPT:  # enough to mask a secret across the end of the excerpt
+            if len(body) >= 2 * _MAX_BODY:  # enough to mask a secret across the end of the excerpt
                 break
-        raise HttpFailure(
-            f"HTTP {response.status_code} {response.reason_phrase}".rstrip(), response.status_code, self._excerpt(body)
-        )
+        status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        excerpt, received = self._excerpt(body), self._excerpt(body, _MAX_BODY)
+        raise HttpFailure(status, response.status_code, excerpt, received)
 
     async def _read(self, response: Any) -> bytes:
         import httpx2
@@ -523,10 +528,10 @@ class Http:
             why = f" with {kind if _MEDIA_TYPE.fullmatch(kind) else 'a body'}, not JSON"
         raise HttpFailure(f"{server} answered HTTP {status}{why}", status)
 
-    def _excerpt(self, body: bytes) -> str:
+    def _excerpt(self, body: bytes, size: int = _MAX_EXCERPT) -> str:
         """Return the beginning of a body, for an error."""
         text = self._secrets.redact_error(body.decode("utf-8", "replace")).strip()
-        return text[:_MAX_EXCERPT] + "…" if len(text) > _MAX_EXCERPT else text
+        return text[:size] + "…" if len(text) > size else text
 
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import orjson
 
+from ...errors import StackTrace
 from ...values import Json
 from ..child_process import Child, inherited_environment, start, without_control_characters
 from ..module_result import ModuleFailed
@@ -294,7 +295,16 @@ def _failure(head: Mapping[str, Any]) -> Exception:
     text = without_control_characters(head["text"])
     if isinstance(head.get("result"), str):
         return UnusableResult(text, RawResult(False, text=bounded(without_control_characters(head["result"]))))
-    return ModuleFailed(text, retryable=head["retryable"])
+    failure = ModuleFailed(text, retryable=head["retryable"])
+    failure.trace = _trace(head)
+    return failure
+
+
+def _trace(head: Mapping[str, Any]) -> StackTrace | None:
+    at, stack = head.get("at"), head.get("stack")
+    if not isinstance(stack, str):
+        return None
+    return StackTrace(at if isinstance(at, str) else None, without_control_characters(stack))
 
 
 def _is_exact(value: Json) -> bool:

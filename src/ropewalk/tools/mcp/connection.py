@@ -571,13 +571,17 @@ class Connection:
         failure.__cause__ = cause
         return failure
 
+    def last_output(self) -> str:
+        """Return the end of what the process has printed to stderr, without secrets."""
+        text = "" if self._child is None else self._child.stderr_tail().strip()
+        return without_control_characters(self.secrets.redact_error(text))
+
     def _describe(self, event: str, join: str = "", *, tail: bool = True) -> str:
         """Word an error of this server; with `tail`, add what it printed last."""
         text = f"{self.config}{join} {event}"
         if tail and self._streams is not None and self._streams.garbage:
             text += f"; it printed text that is not JSON-RPC: {self._streams.garbage!r}"
-        stderr = self._child.stderr_tail().strip() if tail and self._child is not None else ""
-        if stderr:
+        if tail and (stderr := self.last_output()):
             text += f"; its stderr ends with:\n{stderr}"
         return without_control_characters(self.secrets.redact_error(text))
 

@@ -116,6 +116,15 @@ class McpServers:
         """The names of the servers that are being connected and have not answered yet."""
         return [name for name, link in self._links.items() if link.is_connecting]
 
+    def last_output(self, server_name: str) -> str:
+        """Return the end of what a server has printed to stderr, without secrets; "" for a server without a process.
+
+        Args:
+            server_name: The server.
+        """
+        link = self._links.get(server_name)
+        return "" if link is None else link.last_output()
+
     def may_wait(self, server_name: str) -> bool:
         """Return True if a durable run may wait for the answer to a question of a server.
 
@@ -440,6 +449,12 @@ class ServerLink:
     def secrets(self) -> list[frozenset[str]]:
         """Return the secrets of each connection."""
         return [connection.secrets.read | connection.secrets.named for connection in self._connections.values()]
+
+    def last_output(self) -> str:
+        """Return the end of the stderr of the main connection of the running loop."""
+        loop = asyncio.get_running_loop()
+        connection = self._connections.get((loop, self._main.get(loop, b"")))
+        return "" if connection is None else connection.last_output()
 
     async def connect(self, client: CallClient | None = None, *, now: bool = False) -> Connection:
         """Return a usable connection of the running loop; concurrent callers share one attempt."""
