@@ -51,8 +51,8 @@ class RunStream(AsyncIterator[Event]):
 
     # The last event is `run.outcome`; its data is `Outcome.to_answer()`. Events wait in memory for a slow reader; the
     # run does not wait. Closing the iterator early (`aclose()`, or the end of `async with`) stops the run: its status
-    # is `stopped`. Cancelling the task that iterates cancels the run as it cancels `app.run`, so a run in a durable store
-    # can be resumed.
+    # is `stopped`. Cancelling the task that iterates cancels the run as it cancels `app.run`, so a run in a durable
+    # store can be resumed.
     #
     # `run_id`: The id of the run.
     # `outcome`: The outcome, None until the iteration has ended.
