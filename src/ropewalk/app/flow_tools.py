@@ -181,8 +181,8 @@ class FlowTools(Source):
         """Say that the file that a document names does not exist, with the nearest name of a file next to it."""
         place = python_place(path)
         file = path if place is None else place[0]
-        near = did_you_mean(file.name, [each.name for each in sorted(file.parent.glob(f"*{file.suffix}"))])
-        hint = f"; did you mean {self._shown(file.with_name(near))}?" if near else ""
+        near = did_you_mean(file.stem, [each.stem for each in sorted(file.parent.glob(f"*{file.suffix}"))])
+        hint = f"; did you mean {self._shown(file.with_stem(near))}?" if near else ""
         return f"there is no file {self._shown(file)}{hint}"
 
     def _shown(self, path: Path) -> str:
