@@ -1,7 +1,7 @@
 """JSON Schemas of the notations' documents, for editors.
 
-They are generated from the tables of fields that the readers use, so that both always agree; that of agents is a file in
-this folder. A schema cannot express the meaning of references and ids; only the reader checks those.
+They are generated from the tables of fields that the readers use, so that both always agree; that of agents is a file
+in this folder. A schema cannot express the meaning of references and ids; only the reader checks those.
 
 To add a notation, add a function to `_GENERATED`.
 """
