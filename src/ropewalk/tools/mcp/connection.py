@@ -136,6 +136,7 @@ class Connection:
     """A connection that opens when `start` is called and lives until `stop` or its death."""
 
     # `opened`: Set once the connection is usable or has failed.
+    # `announced`: What its handshake tells the server that can be asked.
     # `error`: Why it cannot be used any more, or None.
     # `is_ready`: True once it was usable.
     # `is_leaving`: True when its end was requested by us.
@@ -153,7 +154,7 @@ class Connection:
         announced: Mapping[str, Json],
     ) -> None:
         self.config = config
-        self._announced = announced
+        self.announced = announced
         self._local = local
         self.era = era
         self._relay = relay
@@ -250,7 +251,7 @@ class Connection:
                     read,
                     write,
                     self.malformed,
-                    self._announced,
+                    self.announced,
                     self._ask_client,
                     self._relay and self._relay_notification,
                 ),
