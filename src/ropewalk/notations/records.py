@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from json import dumps
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
+<<<<<<< HEAD
 from ..argument_checks import wrong_type
 from ..errors import FlowFailed
+=======
+from ..errors import FailedResult, FlowFailed
+>>>>>>> main
 from ..values import Json
 from .fields import camel, closest_attribute
 from .registry import NOTATIONS, value_in
@@ -216,5 +220,6 @@ def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | 
     record._aliases = ("executionId",) if "result" in result or own == "result" else ("executionId", own)
     if read is not None:
         record._read = read
-    record._cause = getattr(result, "cause", None)
+    if isinstance(result, FailedResult):
+        record._cause = result.cause
     return record
