@@ -6,12 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from json import dumps
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
-<<<<<<< HEAD
 from ..argument_checks import wrong_type
-from ..errors import FlowFailed
-=======
 from ..errors import FailedResult, FlowFailed
->>>>>>> main
 from ..values import Json
 from .fields import camel, closest_attribute
 from .registry import NOTATIONS, value_in
