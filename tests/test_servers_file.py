@@ -34,7 +34,7 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
           "hub": {"type": "http", "url": "${HUB:-https://hub.example}/mcp?a=1//b", "headers": {"X-Key": "${KEY}"}},
           "old": {"type": "sse", "url": "https://old.example/sse"},
           "sock": {"type": "ws", "url": "wss://sock.example"},
-          "slow": {"command": "slow", "timeout": 600000, "headersHelper": "x", "alwaysLoad": true},
+          "slow": {"command": "slow", "request_timeout_ms": 600000, "headersHelper": "x", "alwaysLoad": true},
           "here": {"command": "${CLAUDE_PROJECT_DIR:-.}/bin/x", "args": ["${CLAUDE_PLUGIN_ROOT}/y", "$HOME"]},
           "helped": {"type": "http", "url": "https://h.example", "headersHelper": "touch ran"}}}""",
         {
@@ -383,6 +383,13 @@ def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path: Path, given
     assert config.failures == {"a": f"{tmp_path / '.mcp.json'}:1:{column}: {said}"}
     assert list(config.servers) == ["b"]
     assert not config.warnings
+
+
+def test_a_key_near_one_that_decides_nothing_is_a_warning(tmp_path: Path) -> None:
+    keys = ("requestTimeout", "disabledReason", "enabledByDefault", "path", "prompts", "permissions", "startupTimeout")
+    found = read(tmp_path, {"a": {"command": "x", **dict.fromkeys(keys, 1)}})
+    assert (list(found.servers), found.failures, len(found.warnings)) == (["a"], {}, len(keys))
+    assert "unknown key 'requestTimeout' is not read; did you mean 'request_timeout_ms'?" in found.warnings[0]
 
 
 def test_keys_of_other_programs_and_comments_are_left_alone(tmp_path: Path) -> None:

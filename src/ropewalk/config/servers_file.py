@@ -47,7 +47,7 @@ _READ: Final = frozenset(
      "tool_timeout_sec", "mode", "questions", "disabled", "enabled", "isActive", "tools", "exclude_tools",
      "disabledTools", "disabled_tools", "excludeTools", "enabledTools", "enabled_tools", "includeTools",
      "include_tools", "available_tools", "sandboxEnabled", "customUserVars", "headersHelper", "authProviderType",
-     "requestOptions", "apiKey", "connectionTimeout", "default_tools_approval_mode")
+     "requestOptions", "apiKey", "connectionTimeout", "request_timeout_ms", "timeoutMs", "default_tools_approval_mode")
 )  # fmt: skip
 """Keys that are read."""
 _KNOWN: Final = _IGNORED | _READ
@@ -56,6 +56,11 @@ _TYPES: Final = frozenset(("stdio", "local", "http", "https", "streamablehttp", 
 _ALLOWED_TOOLS: Final = ("tools", "enabledTools", "enabled_tools", "includeTools", "include_tools", "available_tools")
 _EXCLUDED_TOOLS: Final = ("exclude_tools", "disabledTools", "disabled_tools", "excludeTools")
 _ENV: Final = ("env", "environment", "envs")
+_DECISIVE: Final = frozenset(
+    ("command", "args", "cwd", "url", "headers", "http_headers", "envFile", "disabled", "enabled", "isActive",
+     *_ENV, *_ALLOWED_TOOLS, *_EXCLUDED_TOOLS)
+)  # fmt: skip
+"""Keys without which a server would be another one, or could do more: one that is close to them leaves it out."""
 _ADDRESSES: Final = ("httpUrl", "url", "serverUrl", "uri")
 _HEADERS: Final = ("headers", "http_headers")
 _GEMINI: Final = frozenset(("httpUrl", "includeTools", "excludeTools"))
@@ -264,8 +269,11 @@ class _Reader:
     def _warn_of_unread(self, name: str, where: tuple[Any, ...], entry: Mapping[str, Any]) -> None:
         """Warn of each part of a server that is not read."""
         unknown = [key for key in entry if key not in _KNOWN and not str(key).startswith(("_", "$", "/", "#", "x-"))]
-        known = f"; known are: {', '.join(SERVER_KEYS)}"
-        unread = {key: f"unknown key {key!r} is not read{known}" for key in unknown}
+        known = f"known are: {', '.join(SERVER_KEYS)}"
+        unread = {
+            key: f"unknown key {key!r} is not read; " + (f"did you mean {near!r}?" if (near := _near(key)) else known)
+            for key in unknown
+        }
         options = entry.get("requestOptions")
         if isinstance(options, dict) and (others := [str(key) for key in options if key != "headers"]):
             unread["requestOptions"] = f"only headers of requestOptions are read, not {', '.join(others)}"
@@ -310,8 +318,9 @@ class _Reader:
             raise _LeftOut(None, f"has more than {_MAX_KEYS} keys")
         for key in entry:
             if key not in _KNOWN and not str(key).startswith(("_", "$", "/", "#", "x-")):
-                near = did_you_mean(key, (*SERVER_KEYS, *sorted(_READ)))
-                if near:
+                near = _near(key)
+                # Another key changes little, or is one of another program.
+                if near in _DECISIVE and abs(len(near) - len(str(key))) <= 2:
                     raise _LeftOut(key, f"unknown key {key!r}; did you mean {near!r}?")
         if entry.get("sandboxEnabled") is True:
             raise _LeftOut("sandboxEnabled", "the file demands a sandbox, and there is none here")
@@ -525,6 +534,11 @@ def _flattened(entry: Any) -> Any:
     return {**inner, **{key: entry[key] for key in entry if key != "transport"}} if isinstance(inner, dict) else entry
 
 
+def _near(key: Any) -> str | None:
+    """Return the known key that an unknown one is most like."""
+    return did_you_mean(str(key), (*SERVER_KEYS, *sorted(_READ)))
+
+
 def _refuse(why: str, _: Any) -> bool:
     """Leave out a server for a reason that has its place already."""
     raise _LeftOut("", why)
@@ -658,6 +672,8 @@ _TIMES: Final = {
     "startup_timeout_sec": ("connect_timeout", 1.0),
     "startup_timeout_ms": ("connect_timeout", 0.001),
     "initTimeout": ("connect_timeout", 0.001),
+    "request_timeout_ms": ("timeout", 0.001),
+    "timeoutMs": ("timeout", 0.001),
     "connectionTimeout": ("connect_timeout", 0.001),
     "connect_timeout": ("connect_timeout", 1.0),
 }
