@@ -264,6 +264,7 @@ CROSSING: list[tuple[dict[str, Any], Any, list[str]]] = [
         [],
     ),
     ({"type": "branch", "branches": [{"condition": False, "nodes": [TOOL]}], "input": "$input.l"}, ["x", "y"], []),
+    ({"type": "branch", "branches": [{"condition": True, "nodes": []}]}, ["q"], []),
     ({"type": "merge", "sources": ["$input", {"n": 6}]}, {"l": ["x", "y"], "n": 6}, []),
     ({"type": "merge", "sources": ["$input.l", [1]], "strategy": "concat"}, ["x", "y", 1], []),
     ({"type": "conditional", "condition": "$input.n > 3", "then": {"n": "$input.n"}}, {"n": 5}, []),
