@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from json import dumps
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from ..errors import FlowFailed
+from ..errors import FailedResult, FlowFailed
 from ..values import Json
 from .fields import camel, closest_attribute
 from .registry import NOTATIONS, value_in
@@ -201,5 +201,6 @@ def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | 
     record._aliases = ("executionId",) if "result" in result or own == "result" else ("executionId", own)
     if read is not None:
         record._read = read
-    record._cause = getattr(result, "cause", None)
+    if isinstance(result, FailedResult):
+        record._cause = result.cause
     return record
