@@ -223,10 +223,10 @@ async def http_streams(
             except FAILURES as error:
                 if request.method != "POST":
                     return httpx2.Response(401, request=request)
-                data = {LOGIN_WANTED: _wanted(error)}
+                wanted: dict[str, Any] = {LOGIN_WANTED: _wanted(error)}
                 if SESSION_HEADER in request.headers and "authorization" not in request.headers:
-                    data = {STATUS: 401, "data": data}  # a server without logins says so of a session that it forgot
-                return _error_response(request, 401, _INTERNAL_ERROR, str(error) or type(error).__name__, data)
+                    wanted = {STATUS: 401, "data": wanted}  # a server without logins says so of an unknown session
+                return _error_response(request, 401, _INTERNAL_ERROR, str(error) or type(error).__name__, wanted)
             if request.method == "POST" and response.status_code >= 400:
                 return await _refusal_response(request, response)
             return response
