@@ -34,7 +34,7 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
           "hub": {"type": "http", "url": "${HUB:-https://hub.example}/mcp?a=1//b", "headers": {"X-Key": "${KEY}"}},
           "old": {"type": "sse", "url": "https://old.example/sse"},
           "sock": {"type": "ws", "url": "wss://sock.example"},
-          "slow": {"command": "slow", "timeout": 600000, "headersHelper": "x", "alwaysLoad": true},
+          "slow": {"command": "slow", "request_timeout_ms": 600000, "headersHelper": "x", "alwaysLoad": true},
           "here": {"command": "${CLAUDE_PROJECT_DIR:-.}/bin/x", "args": ["${CLAUDE_PLUGIN_ROOT}/y", "$HOME"]},
           "helped": {"type": "http", "url": "https://h.example", "headersHelper": "touch ran"}}}""",
         {
@@ -292,6 +292,25 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
         },
         {},
     ),
+    "wrong parts of other programs": (
+        ".mcp.json",
+        '{"mcpServers": {"vars": {"command": "x", "env_vars": 5}, "letters": {"command": "x", "env_vars": "TOKEN"}, '
+        '"list": {"url": "http://h", "env_http_headers": ["X"]}, "hole": {"url": "http://h", "env_http_headers": {"X": "A}${B"}}, '
+        '"key": {"url": "http://h", "apiKey": null, "requestOptions": "x"}, "filter": {"command": "x", "disabledTools": "a, b"}, '
+        '"ok": {"type": "http", "url": "http://h", "apiKey": 5}}, "tools": ["read", "write"]}',
+        {"ok": {"url": "http://h", "headers": {"Authorization": "Bearer 5"}}},
+        {
+            "vars": "env_vars must be a list of names", "letters": "env_vars must be a list of names",
+            "list": "env_http_headers must be a table of texts", "hole": "must hold names of environment variables",
+            "key": "requestOptions must be an object", "filter": "disabledTools must be a list of names",
+        },
+    ),
+    "a filter of servers that cannot be read": (
+        ".gemini/settings.json",
+        '{"mcp": {"allowed": "a"}, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}',
+        {},
+        {"a": "mcp.allowed must be a list of names of servers", "b": "mcp.allowed must be a list of names of servers"},
+    ),
     "two forms in one file": (
         ".mcp.json",
         '{"mcpServers": {"a": {"command": "a"}}, "servers": {"a": {"command": "other"}, "b": {"command": "b"}}}',
@@ -366,6 +385,13 @@ def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path: Path, given
     assert not config.warnings
 
 
+def test_a_key_near_one_that_decides_nothing_is_a_warning(tmp_path: Path) -> None:
+    keys = ("requestTimeout", "disabledReason", "enabledByDefault", "path", "prompts", "permissions", "startupTimeout")
+    found = read(tmp_path, {"a": {"command": "x", **dict.fromkeys(keys, 1)}})
+    assert (list(found.servers), found.failures, len(found.warnings)) == (["a"], {}, len(keys))
+    assert "unknown key 'requestTimeout' is not read; did you mean 'request_timeout_ms'?" in found.warnings[0]
+
+
 def test_keys_of_other_programs_and_comments_are_left_alone(tmp_path: Path) -> None:
     foreign = {"type": "stdio", "transport": "stdio", "autoApprove": [], "alwaysAllow": [], "oauth": {}}
     config = read(tmp_path, {"a": {"command": "x", "description": "d", **foreign, "_note": 1, "$schema": "s", "//": 2}})
@@ -393,11 +419,18 @@ def test_a_part_that_is_not_obeyed_is_a_warning(tmp_path: Path) -> None:
         "requestOptions": {"headers": {"X": "1"}, "proxy": "p", "verifySsl": False},
     }
     found = read(
-        tmp_path, {"codex": codex, "continue": continued, "quiet": {**codex, "default_tools_approval_mode": "auto"}}
+        tmp_path,
+        {
+            "codex": codex,
+            "continue": continued,
+            "quiet": {**codex, "default_tools_approval_mode": "auto"},
+            "odd": {"command": "x", "type": "grpc"},
+        },
     )
     assert [warning.partition(": server ")[2] for warning in found.warnings] == [
         "'codex': the file wants a person to approve calls; only definitions ask for an approval here",
         "'continue': only headers of requestOptions are read, not proxy, verifySsl",
+        "'odd': type 'grpc' is not known; the server is read by its command or its address",
     ]
     assert found.servers["codex"].tools is None
 

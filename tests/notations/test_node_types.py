@@ -309,6 +309,56 @@ def test_a_type_does_the_same_in_chains_and_compositions(node: Any, result: Any,
     assert (outcome.result, called) == (result, calls)
 
 
+NEXT = {"id": "b", "type": "tool", "tool": "following"}
+FAILS = {"id": "x", "type": "tool", "tool": "failing"}
+OWN: list[tuple[str, dict[str, Any], Any]] = [
+    # Each notation keeps its own way from node to node inside the types of the other.
+    ("composition", {"type": "loop", "items": [{"n": 1}, {"n": 4}], "nodes": [NEXT]}, [{"n": 2}, {"n": 5}]),
+    ("composition", {"type": "loop", "maxIterations": 2, "nodes": [NEXT]}, [{"n": 6}, {"n": 7}]),
+    ("composition", {"type": "condition", "condition": True, "then": NEXT, "inputMapping": {"n": 8}}, {"n": 9}),
+    (
+        "composition",
+        {"type": "condition", "condition": True, "then": {**NEXT, "condition": False}},
+        {"l": ["x", "y"], "n": 5},
+    ),
+    ("chain", {"type": "loop", "items": [{"n": 1}, {"n": 4}], "nodes": [NEXT]}, [{"n": 1}, {"n": 1}]),
+    ("chain", {"type": "conditional", "condition": True, "then": [{**NEXT, "condition": False}]}, None),
+    (
+        "chain",
+        {
+            "type": "branch",
+            "branches": [{"condition": True, "nodes": [{**FAILS, "onError": "z"}, NEXT, {**NEXT, "id": "z"}]}],
+        },
+        {"n": 1},
+    ),
+    (
+        "chain",
+        {"type": "branch", "branches": [{"condition": True, "nodes": [{**FAILS, "onError": "skip"}, NEXT]}]},
+        {"n": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "node", "result"), OWN)
+def test_a_notation_keeps_its_own_order_of_nodes(kind: str, node: Any, result: Any) -> None:
+    @tool
+    def following(n: int = 0, l: Any = None) -> dict[str, int]:  # noqa: E741
+        """Return the next number."""
+        return {"n": n + 1}
+
+    @tool
+    def failing(n: int = 0, l: Any = None) -> None:  # noqa: E741
+        """Fail."""
+        raise ValueError("no")
+
+    async def run() -> Any:
+        async with App("memory", tools=[following, failing]) as app:
+            return await app.run({**chain({"id": "a", **node}), "kind": kind, "result": "$output.a"}, INPUT)
+
+    outcome = asyncio.run(run())
+    assert (outcome.status, outcome.result) == ("completed", result), outcome.errors
+
+
 def test_every_type_has_a_row_above() -> None:
     assert {row[0]["type"].lower() for row in CROSSING} >= {*NodeType} - {"delay", "wait"}
 

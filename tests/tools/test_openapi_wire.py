@@ -430,6 +430,58 @@ def test_one_bad_operation_is_left_out_and_every_operation_is_accounted_for() ->
     assert [operation.method for operation in api.operations.values()] == ["GET", "POST", "QUERY", "COPY"]
 
 
+def scheme(**fields: Any) -> dict[str, Any]:
+    return {**document(security=[{"k": []}]), "components": {"securitySchemes": {"k": fields}}}
+
+
+def only(**methods: Any) -> dict[str, Any]:
+    return {**document(), "paths": {"/p": methods}}
+
+
+BIG = 10**400
+# A document, what is used of it, and what is said of the rest.
+ODD: dict[str, tuple[dict[str, Any], list[str], str]] = {
+    "an answer without a target": (document(responses={"200": {"$ref": "#/none"}}), ["call"], "its answer is not checked: the reference '#/none'"),
+    "an answer of null": (document(responses={"200": None}), ["call"], "its answer is not checked: expected an object"),
+    "an answer without a code": (document(responses={"": {}}), ["call"], "its answer is not checked"),
+    "a number past 64 bits": (document(parameter("query", schema={"maximum": BIG})), ["call"], ""),
+    "a version that YAML reads as a number": ({**document(), "openapi": 3.1}, ["call"], ""),
+    "both versions": ({**document(), "swagger": "2.0"}, ["call"], ""),
+    "a path of a number": ({**document(), "paths": {5: {"get": {"operationId": "x"}}}}, [], "a path must begin with /"),
+    "a method with a space": (only(additionalOperations={"GET X": {"operationId": "x"}}), [], "'GET X' is not a method"),
+    "TRACE by another way": (only(additionalOperations={"TRACE": {"operationId": "x"}}), [], "so it is never sent"),
+    "a tunnel": (only(additionalOperations={"CONNECT": {"operationId": "x"}}), [], "opens a tunnel"),
+    "security of text": (document(security="k"), [], "its security must be a list of objects"),
+    "security with a text": (document(security=["k"]), [], "its security must be a list of objects"),
+    "security of null": ({**document(security=None), "security": [{"k": []}]}, ["call"], "the undefined security scheme 'k'"),
+    "a key in Host": (scheme(type="apiKey", name="Host", **{"in": "header"}), ["call"], "where none can be sent"),
+    "a key without a name": (scheme(type="apiKey", **{"in": "query"}), ["call"], "where none can be sent"),
+    "a client certificate": (scheme(type="mutualTLS"), ["call"], "a client certificate, which cannot be sent"),
+    "schemes in a list": ({**document(security=[{"k": []}]), "components": {"securitySchemes": [1]}}, ["call"], "undefined"),
+    "definitions of security in a list": ({"swagger": "2.0", "host": "h", "securityDefinitions": [1], "paths": document()["paths"]}, ["call"], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_part_costs_no_more_than_itself_and_is_named(name: str) -> None:
+    source, used, said = ODD[name]
+    before = repr(source)
+    api = read_openapi(source, name="p")
+    assert [tool.name for tool in api.tools] == used
+    missing = [operation.security.missing or "" for operation in api.operations.values()]
+    reasons = " ".join((*api.skipped.values(), *api.shortened.values(), *missing))
+    assert said in reasons if said else not reasons.strip()
+    assert repr(source) == before  # it belongs to the caller
+
+
+def test_a_base_path_never_lengthens_the_host() -> None:
+    source = {"swagger": "2.0", "host": "h.example", "basePath": "v1", "paths": {}}
+    assert read_openapi(source, name="p").base == "https://h.example/v1"
+    nested = [{"url": "https://{a}", "variables": {"a": {"default": "{b}"}, "b": {"default": "x"}}}]
+    with pytest.raises(ConfigError, match="a variable inside the value of another one"):
+        read_openapi({**document(), "servers": nested}, name="p")
+
+
 # --- servers and security --------------------------------------------------------------------
 
 

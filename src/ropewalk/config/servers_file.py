@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,13 +47,20 @@ _READ: Final = frozenset(
      "tool_timeout_sec", "mode", "questions", "disabled", "enabled", "isActive", "tools", "exclude_tools",
      "disabledTools", "disabled_tools", "excludeTools", "enabledTools", "enabled_tools", "includeTools",
      "include_tools", "available_tools", "sandboxEnabled", "customUserVars", "headersHelper", "authProviderType",
-     "requestOptions", "apiKey", "connectionTimeout", "default_tools_approval_mode")
+     "requestOptions", "apiKey", "connectionTimeout", "request_timeout_ms", "timeoutMs", "default_tools_approval_mode")
 )  # fmt: skip
 """Keys that are read."""
 _KNOWN: Final = _IGNORED | _READ
+_TYPES: Final = frozenset(("stdio", "local", "http", "https", "streamablehttp", "httpstream", "streamable", "remote"))
+"""The values of `type` of servers that can be used, without `-` and `_`."""
 _ALLOWED_TOOLS: Final = ("tools", "enabledTools", "enabled_tools", "includeTools", "include_tools", "available_tools")
 _EXCLUDED_TOOLS: Final = ("exclude_tools", "disabledTools", "disabled_tools", "excludeTools")
 _ENV: Final = ("env", "environment", "envs")
+_DECISIVE: Final = frozenset(
+    ("command", "args", "cwd", "url", "headers", "http_headers", "envFile", "disabled", "enabled", "isActive",
+     *_ENV, *_ALLOWED_TOOLS, *_EXCLUDED_TOOLS)
+)  # fmt: skip
+"""Keys without which a server would be another one, or could do more: one that is close to them leaves it out."""
 _ADDRESSES: Final = ("httpUrl", "url", "serverUrl", "uri")
 _HEADERS: Final = ("headers", "http_headers")
 _GEMINI: Final = frozenset(("httpUrl", "includeTools", "excludeTools"))
@@ -170,7 +178,7 @@ class _Reader:
         data = self.document.data
         fault = None
         if not sections:
-            known = ", ".join(".".join(path) for path in _SECTIONS[:5])
+            known = ", ".join(dict.fromkeys(".".join(path) for path in _SECTIONS[:5]))
             fault = f"{self._place(())}: lists no MCP servers; they must be in an object under one of: {known}"
         repeated = {} if self.document.form == "toml" else self.document.repeated
         for path, written in sections:
@@ -248,6 +256,9 @@ class _Reader:
                 prefix = "" if error.key == "" else f"{self._place(where, error.key)}: "
                 self.left_out[name] = prefix + error.why
                 continue
+            except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+                self.left_out[name] = f"{self._place(where)}: is not written as its program writes it"
+                continue
             if settings is None:
                 continue
             if name != written_name and isinstance(written_name, str):
@@ -258,11 +269,17 @@ class _Reader:
     def _warn_of_unread(self, name: str, where: tuple[Any, ...], entry: Mapping[str, Any]) -> None:
         """Warn of each part of a server that is not read."""
         unknown = [key for key in entry if key not in _KNOWN and not str(key).startswith(("_", "$", "/", "#", "x-"))]
-        known = f"; known are: {', '.join(SERVER_KEYS)}"
-        unread = {key: f"unknown key {key!r} is not read{known}" for key in unknown}
+        known = f"known are: {', '.join(SERVER_KEYS)}"
+        unread = {
+            key: f"unknown key {key!r} is not read; " + (f"did you mean {near!r}?" if (near := _near(key)) else known)
+            for key in unknown
+        }
         options = entry.get("requestOptions")
         if isinstance(options, dict) and (others := [str(key) for key in options if key != "headers"]):
             unread["requestOptions"] = f"only headers of requestOptions are read, not {', '.join(others)}"
+        kind = entry.get("type")
+        if isinstance(kind, str) and re.sub(r"[-_]", "", kind.lower()) not in _TYPES:
+            unread["type"] = f"type {kind!r} is not known; the server is read by its command or its address"
         for key in ("default_tools_approval_mode", "tools"):
             if "prompt" in _approval_modes(entry.get(key)):
                 unread[key] = "the file wants a person to approve calls; only definitions ask for an approval here"
@@ -274,6 +291,11 @@ class _Reader:
         data = self.document.data
         lists = data.get("mcp") if isinstance(data, dict) else None
         allowed, excluded = (lists.get(key) if isinstance(lists, dict) else None for key in ("allowed", "excluded"))
+        for key, names in (("allowed", allowed), ("excluded", excluded)):
+            # An entry of this name is a server.
+            if names is not None and not isinstance(names, (list, dict)):
+                why = f"{self._place(('mcp', key))}: mcp.{key} must be a list of names of servers"
+                return partial(_refuse, why)
         return lambda name: (
             (isinstance(allowed, list) and name not in allowed) or (isinstance(excluded, list) and name in excluded)
         )
@@ -296,8 +318,9 @@ class _Reader:
             raise _LeftOut(None, f"has more than {_MAX_KEYS} keys")
         for key in entry:
             if key not in _KNOWN and not str(key).startswith(("_", "$", "/", "#", "x-")):
-                near = did_you_mean(key, (*SERVER_KEYS, *sorted(_READ)))
-                if near:
+                near = _near(key)
+                # Another key changes little, or is one of another program.
+                if near in _DECISIVE and abs(len(near) - len(str(key))) <= 2:
                     raise _LeftOut(key, f"unknown key {key!r}; did you mean {near!r}?")
         if entry.get("sandboxEnabled") is True:
             raise _LeftOut("sandboxEnabled", "the file demands a sandbox, and there is none here")
@@ -344,7 +367,10 @@ class _Reader:
             return None, [pattern.removeprefix(start) for pattern in excluded if pattern.startswith(start)]
         if not isinstance(tools, list) or not all(isinstance(tool, str) for tool in tools):
             return None, []
-        # Agents of Amazon Q and Kiro list `@SERVER`, `@SERVER/TOOL` or `*`.
+        # Agents of Amazon Q and Kiro list `@SERVER`, `@SERVER/TOOL` or `*`. Other programs have other lists.
+        is_agent = self.program in (".amazonq", ".kiro") or self.directory.name in ("cli-agents", "agents")
+        if not is_agent and not any(tool.startswith("@") for tool in tools):
+            return None, []
         if "*" in tools or f"@{name}" in tools:
             return None, []
         return [tool.removeprefix(f"@{name}/") for tool in tools if tool.startswith(f"@{name}/")], []
@@ -352,13 +378,14 @@ class _Reader:
     def _add_process(self, settings: dict[str, Any], entry: Mapping[str, Any]) -> None:
         """Add the environment and the directory of a program."""
         env = _texts_by_name(entry, _ENV)
-        listed = [
-            item.get("name") if isinstance(item, dict) else item
-            for key in ("env_vars", "env_keys")
-            for item in entry.get(key) or ()
-        ]
-        names = [name for name in listed if isinstance(name, str)]
-        env = {**{name: f"${{{name}:-}}" for name in names}, **env}
+        for key in ("env_vars", "env_keys"):
+            listed = entry.get(key) or []
+            items = listed if isinstance(listed, list) else [None]
+            found = (item.get("name") if isinstance(item, dict) else item for item in items)
+            names = [item if isinstance(item, str) else "" for item in found]
+            if not all(map(_NAME.fullmatch, names)):
+                raise _LeftOut(key, f"{key} must be a list of names of environment variables")
+            env = {**{name: f"${{{name}:-}}" for name in names}, **env}
         file = entry.get("envFile")
         if file is not None:
             env = {**self._env_file(file), **env}
@@ -376,11 +403,15 @@ class _Reader:
 
     def _add_headers(self, settings: dict[str, Any], entry: Mapping[str, Any]) -> None:
         options = entry.get("requestOptions")
-        headers = _texts_by_name(options, _HEADERS) if isinstance(options, dict) else {}
+        if options is not None and not isinstance(options, dict):
+            raise _LeftOut("requestOptions", "requestOptions must be an object")
+        headers = _texts_by_name(options, _HEADERS) if options else {}
         headers |= _texts_by_name(entry, _HEADERS)
-        if isinstance(entry.get("apiKey"), str) and "authorization" not in map(str.lower, headers):
-            headers["Authorization"] = f"Bearer {entry['apiKey']}"
-        for name, variable in (entry.get("env_http_headers") or {}).items():
+        if entry.get("apiKey") is not None and "authorization" not in map(str.lower, headers):
+            headers["Authorization"] = f"Bearer {_text(entry['apiKey'], 'apiKey')}"
+        for name, variable in _texts_by_name(entry, ("env_http_headers",)).items():
+            if not _NAME.fullmatch(variable):
+                raise _LeftOut("env_http_headers", "env_http_headers must hold names of environment variables")
             headers[name] = f"${{{variable}}}"
         token = entry.get("bearer_token_env_var")
         if token is not None:
@@ -501,6 +532,16 @@ def _flattened(entry: Any) -> Any:
     """Return an entry whose `transport` is an object with the keys of that object."""
     inner = entry.get("transport") if isinstance(entry, dict) else None
     return {**inner, **{key: entry[key] for key in entry if key != "transport"}} if isinstance(inner, dict) else entry
+
+
+def _near(key: Any) -> str | None:
+    """Return the known key that an unknown one is most like."""
+    return did_you_mean(str(key), (*SERVER_KEYS, *sorted(_READ)))
+
+
+def _refuse(why: str, _: Any) -> bool:
+    """Leave out a server for a reason that has its place already."""
+    raise _LeftOut("", why)
 
 
 def _approval_modes(value: Any) -> list[Any]:
@@ -631,6 +672,8 @@ _TIMES: Final = {
     "startup_timeout_sec": ("connect_timeout", 1.0),
     "startup_timeout_ms": ("connect_timeout", 0.001),
     "initTimeout": ("connect_timeout", 0.001),
+    "request_timeout_ms": ("timeout", 0.001),
+    "timeoutMs": ("timeout", 0.001),
     "connectionTimeout": ("connect_timeout", 0.001),
     "connect_timeout": ("connect_timeout", 1.0),
 }

@@ -37,6 +37,9 @@ class Limits:
     file_size: int = 10_000_000
     # YAML aliases in it.
     aliases: int = 1_000
+    # Lines, and characters of them, that are kept of what the tool of one step prints.
+    log_lines: int = 1_000
+    log_characters: int = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

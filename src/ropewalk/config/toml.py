@@ -247,6 +247,8 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "nesting": _DEPTH,
         "file_size": _COUNT,
         "aliases": _COUNT,
+        "log_lines": _COUNT_OR_ZERO,
+        "log_characters": _COUNT_OR_ZERO,
     },
 }
 _LINE_KEY = re.compile(

@@ -41,6 +41,7 @@ from ..journal.protocol import ENDS, Entry, Key, Log, NewRun, OpenWait, RunRow, 
 from ..journal.run_ids import new_run_id as new_run_id
 from ..journal.undo import UNSUCCESSFUL
 from ..redaction import Redaction
+from ..tools.output import LOG_LIMITS
 from ..values import Json, check_json, digest, gc_disabled_until_next_tick
 from . import budgets
 from .compile.calls import Caller, Lease
@@ -200,6 +201,8 @@ class Engine:
         """Whether the next server resumes the runs that are cancelled here: true in a server."""
         self.live: dict[str, Run] = {}
         """The runs that execute now, by id."""
+        self.log_limits = LOG_LIMITS
+        """How much of what the tool of a step prints is kept."""
         self.after_run: AfterRun | None = None
         self.project_budget: Callable[[Job, bool], Limits] = lambda job, is_part: {}
         """Returns the accounts that the project sets for a new run, which may be part of another one."""
@@ -429,10 +432,12 @@ class Engine:
         """Make the run of a job; it is part of its parent if that executes on this loop."""
         watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
         parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
-        return Run(
+        run = Run(
             program, job.new.id, job.input, log,
             state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
         )  # fmt: skip
+        run.log_limits = self.log_limits
+        return run
 
     async def _record_ending(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """Record the ending of a run, and return the result in the words of its notation."""

@@ -223,7 +223,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
         if (helps := deadline is not caller_deadline) and uses_deadline:  # the task of a helper
             group.join(deadline)
         node_slot: Any = None
-        outer, deadline.record = deadline.record, None
+        outer, outer_frame, deadline.record, deadline.frame = deadline.record, deadline.frame, None, frame
         try:
             while (ready or commits) and not group.closing:
                 if ready and len(commits) < max_commits:
@@ -263,7 +263,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
                 return  # the caller raises it
             raise raised from raised.__cause__
         finally:
-            deadline.node_slot, deadline.record = None, outer
+            deadline.node_slot, deadline.record, deadline.frame = None, outer, outer_frame
             if helps:
                 group.leave(deadline)
 

@@ -207,6 +207,6 @@ def _is_reference(text: str, roots: Collection[str]) -> bool:
         expr = read_string(text)
     except ExpressionError:
         expr = None
-    if expr is not None and any(ref.root in roots for ref in refs(expr)):
+    if expr is not None and text != "$" and any(ref.root in roots for ref in refs(expr)):
         return True
     return any((match[1] or match[3]) in roots for match in re.finditer(_LIKE_REFERENCE, text))

@@ -81,7 +81,7 @@ def _suggest_key(key: str, known: Mapping[str, Any]) -> str | None:
     if translated in known:
         return translated
     # Keys are short, so a half similar one (`steps`, `items`) means something else; the list of all keys is better.
-    return folded.get(key.lower()) or did_you_mean(key, known, 0.78)
+    return folded.get(key.lower()) or did_you_mean(key, known, 0.75)
 
 
 _FOREIGN_KEYS = {
@@ -422,27 +422,3 @@ def read_nodes(
         look_at_clock()
         nodes.append(read(item, f"{path}[{i}]", report, depth))
     return nodes
-
-
-def read_fields(
-    value: Mapping[str, Json],
-    known: Mapping[str, Checker],
-    path: str,
-    report: Report,
-    nullable: Collection[str],
-    only_for: Mapping[str, tuple[str, ...]],
-    others: Mapping[str, str],
-) -> dict[str, Json]:
-    """Read the fields of one node, each with its checker."""
-    node_type = str(value.get("type")).lower()
-    is_listed = lambda key: node_type in only_for.get(key, (node_type,))  # noqa: E731
-    normalized = normalize_keys(value, known, path, report, is_listed, others)
-    fields = {
-        key: known[key](item, join(path, key), report)
-        for key, item in normalized.items()
-        if item is not None or key in nullable
-    }
-    for key in ("id", "type"):
-        if key not in fields:
-            add_problem(report, join(path, key), "required for every node")
-    return fields

@@ -215,7 +215,8 @@ class NodeCompiler(Binder[Within]):
         )
         if items_expr is None and limit is None:
             limit = int(self.fields.get("maxIterations", MAX_ITERATIONS))
-        initial = within.data if self.passes_data and items is None and within.data != PREV else None
+        reads_data = self.passes_data and items is None and "prev" in body.roots and within.data != PREV
+        initial = within.data if reads_data else None
         return Loop(body=body, limit=limit, items=items_expr, again=while_condition, until=until, initial=initial)
 
     def parallel(self, node: DocumentNode, within: Within) -> Op:

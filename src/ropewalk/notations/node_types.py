@@ -29,7 +29,6 @@ from .fields import (
     check_schema,
     join,
     normalize_keys,
-    read_fields,
     read_nodes,
 )
 from .node_fields import VALUE_NULLS, checkers, spellings
@@ -318,12 +317,20 @@ def node_reader(notation: str) -> Callable[[Json, str, Report, int], DocumentNod
         if not isinstance(value, Mapping):
             add_problem(report, path, f"must be an object, not {f.type_name(value)}")
             return DocumentNode(path, {}, notation)
-        table, known = node_table(notation), NODE_TYPES.get(str(value.get("type")).strip().lower())
-        others = table.others
+        table, type_ = node_table(notation), str(value.get("type")).strip().lower()
+        known, others = NODE_TYPES.get(type_), table.others
         if known is not None and "input" in known.fields and "args" not in known.fields:
             data = WORDS[notation].get("input", "input")  # a node without calls has no arguments
             others = {**others, **dict.fromkeys(("args", "input", "inputMapping"), data)}
-        fields = read_fields(value, table.fields, path, report, NULLABLE, table.only_for, others)
+        is_listed = lambda key: type_ in table.only_for.get(key, (type_,))  # noqa: E731
+        fields = {
+            key: table.fields[key](item, join(path, key), report)
+            for key, item in normalize_keys(value, table.fields, path, report, is_listed, others).items()
+            if item is not None or key in NULLABLE
+        }
+        for key in ("id", "type"):
+            if key not in fields:
+                add_problem(report, join(path, key), "required for every node")
         node = DocumentNode(path, fields, notation)
         known = NODE_TYPES.get(node.type)
         for key in ("nodes", *(known.bodies if known else ()), *(known.values if known else ("then", "otherwise"))):

@@ -1,8 +1,8 @@
 """Export runs as OpenTelemetry traces and metrics, with the semantic conventions for generative AI and MCP.
 
 A run is a span, and every node that ran is a span in it. Requests of a tool (MCP, instrumented HTTP clients) are spans
-below that of its node, and the trace continues in the server. Spans have paths, names, times and errors, never
-arguments, results or secrets.
+below that of its node, and the trace continues in the server. Spans have paths, names, times, errors, and what tools
+print and log where that is captured, never arguments, results or secrets.
 
 Spans go to the program's own providers. `from_environment` sets up providers for a program that has none, from the
 standard `OTEL_*` variables. If the collector is not reachable, one warning is logged and the program still ends soon.
@@ -75,6 +75,7 @@ class ExportPipeline:
 
 
 NAME: Final = "ropewalk"
+_MAX_LINES: Final = 100  # of one report; a span of the SDK keeps 128 events
 _MODEL_TOOL: Final = "ropewalk:model"
 _START_EVENTS: Final = ("run.started", "run.resumed")
 _INDEX: Final = re.compile(r"\[[^\]]*\]$")
@@ -207,6 +208,8 @@ class Telemetry:
             self._end_node(run, event)
         elif event.kind == "attempt.failed":
             self._record_attempt(run, event)
+        elif event.kind == "node.log" and event.path in run.nodes:
+            self._record_lines(run.nodes[event.path][0], event)
         elif event.path == "" and event.kind.startswith("run."):
             self._end_run(run, event)
 
@@ -310,6 +313,13 @@ class Telemetry:
             attributes |= {} if tool == _MODEL_TOOL else {"gen_ai.tool.name": tool}
             attributes |= {"error.type": kind} if call_failed else {}
             self._tool_time.record(event.at - start, attributes)
+
+    def _record_lines(self, span: Span, event: Event) -> None:
+        lines: Any = event.data["lines"] if isinstance(event.data, dict) else []
+        for line in lines[:_MAX_LINES]:
+            attributes = {"log.iostream": line["stream"], "body": line["text"]}
+            attributes |= {"severity": line["level"]} if "level" in line else {}
+            span.add_event("log", attributes, _nanoseconds(line["at"]))
 
     def _record_attempt(self, run: _RunTrace, event: Event) -> None:
         node = run.nodes.get(event.path) or run.nodes.get(_ATTEMPT_NUMBER.sub("", event.path))

@@ -31,8 +31,8 @@ _START_EVENTS: Final = ("run.started", "run.resumed")
 _END_EVENTS: Final = ("run.finished", "run.waiting", "run.interrupted")
 _WARNING_EVENTS: Final = ("attempt.failed", "node.failed", "run.interrupted")
 _DEBUG_EVENTS: Final = (
-    "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "state.write", "items.listed",
-    "branch.taken",
+    "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "node.log", "state.write",
+    "items.listed", "branch.taken",
 )  # fmt: skip
 _LOGGED_KEYS: Final = (
     "status", "ms", "message", "kind", "at", "attempt", "tool", "reason", "event", "approval", "handled",

@@ -677,6 +677,27 @@ class RunService:
 
         return export_run(self.store, run_id)
 
+    def logs(self, run_id: str, node: str | None = None) -> Sequence[dict[str, Json]]:
+        """Return what the tools of a run have printed and logged, line by line.
+
+        Ropewalk's commands capture it. A program of its own calls `ropewalk.telemetry.logs.capture` first.
+
+        Args:
+            run_id: The id of the run.
+            node: Only the lines of this node, by its id or path, and of the steps inside it.
+
+        Returns:
+            The lines of the run and its parts in the order of time: `path`, `node`, `number` (of the line in its
+            step), `at` (seconds since the epoch), `stream` (stdout, stderr, log or server), `level` (of a log), and
+            `text`. Where a step has printed more than `[limits]` keeps, one line has `leftOut` in place of a text.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from .logs import log_lines
+
+        return log_lines(self.context, run_id, node)
+
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
         """Yield the events of a run so far, then each new one as it is recorded.
 

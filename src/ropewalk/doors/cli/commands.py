@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs ls": ("runs:ls", "List runs, newest first."),
     "runs show": ("runs:show", "Show one run: its steps, results and errors."),
     "runs watch": ("runs:watch", "Follow a run live, in any process."),
+    "runs logs": ("runs:logs", "Show what the tools of a run have printed and logged."),
     "runs diff": ("runs:diff", "Compare two runs, node by node."),
     "runs fork": ("rerun:fork", "Start a new run from an earlier one, with different input or a different definition."),
     "runs cancel": ("runs:stop", "Stop a run. Alias of `runs stop`."),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from ...errors import ConfigError
 from ...source.document import escape_invisible
 from ...telemetry.logs import RedactingFormatter, RunLocation, RunLog, log_as_json
+from ...tools.output import uncaptured
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -54,6 +55,11 @@ def size(bytes: int) -> str:
 def moment(at: float | None) -> str:
     """Render seconds since the epoch as a local time; None is "-"."""
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
+
+
+def time_of_day(at: float) -> str:
+    """Render seconds since the epoch as a local time of the day with milliseconds."""
+    return datetime.fromtimestamp(at).strftime("%H:%M:%S.%f")[:-3]
 
 
 def first_line(text: str, limit: int = 72) -> str:
@@ -115,8 +121,9 @@ def requested_log_format(words: Sequence[str]) -> Form:
 def notify(text: str, level: int = logging.INFO, **fields: Any) -> None:
     """Write a message of the command to standard error, whatever the configured level."""
     if _json_handler is None:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        with uncaptured():
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
     else:
         extra = {"location": RunLocation(), "fields": fields}
         _json_handler.handle(

@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -34,7 +34,7 @@ from .agents import Transcript
 from .arguments import saved
 from .dispatch import FAILED, Answer, UsageError, run_exit_code
 from .options import Json, Project, StoreAddress
-from .output import columns, duration, first_line, moment, notify, raised_at
+from .output import columns, duration, first_line, moment, notify, raised_at, time_of_day
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, with_app, without_tools
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _STEP_LIMIT = 100  # at the beginning and at the end, and of those that failed
 _MIN_IDLE = 0.5  # seconds in which a run was not executed that are worth saying
+_FOLLOW_SECONDS = 0.2  # between two looks
 _TEXT_LIMIT = 10_000  # characters of a result
 _STACK_LIMIT = 3  # stacks of failed steps
 _EARLIER_LIMIT = 5  # failed steps that a retry repeated, of each retry
@@ -453,6 +454,51 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
         return Answer(exit=run_exit_code({"status": status}))
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def logs(
+    run_id: str,
+    node: str | None = None,
+    /,
+    *,
+    follow: Annotated[
+        bool, Parameter(name=("--follow", "-f"), negative=(), help="Print new lines until the run ends or waits.")
+    ] = False,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Show what the tools of a run have printed and logged; of NODE only, if given. With --follow --json, print one
+    line as one object."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if not follow:
+            lines = app.runs.logs(run_id, node)
+            return Answer(data={"lines": lines}, text="\n".join(map(_log_line, lines)))
+        from .dispatch import json_line
+
+        seen: dict[str, Any] = {}
+        over = False
+        while not over:
+            over = require_run(app.store, run_id).status != "running"
+            for line in await asyncio.to_thread(app.runs.logs, run_id, node):
+                if line["number"] > seen.get(line["path"], 0):
+                    seen[line["path"]] = line["number"]
+                    if json:
+                        json_line(line)
+                    else:
+                        write_stdout(escape_invisible(_log_line(line)) + "\n")
+            await asyncio.sleep(0 if over else _FOLLOW_SECONDS)
+        return Answer()
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def _log_line(line: Mapping[str, Any]) -> str:
+    time, stream = time_of_day(line["at"]), line.get("level") or line.get("stream", "")
+    if "leftOut" in line:
+        return f"{time}  {line['path']}  … {line['leftOut']:,} lines are left out"
+    return f"{time}  {line['path']}  {stream}: {line['text']}"
 
 
 def _wait_lines(app: App, run_id: str, options: str) -> list[str]:

@@ -176,6 +176,23 @@ class Stopped(BaseModel):
     status: Status
 
 
+class LogLine(BaseModel):
+    """A line that the tool of a step has printed or logged; or `leftOut`, the number of lines that are not kept."""
+
+    path: str
+    node: str
+    number: int = Field(description="The number of the line in its step, from 1.")
+    at: float = Field(description="Seconds since the epoch.")
+    stream: str = Field("", description="stdout, stderr, log, or server: printed by an MCP server during the call.")
+    level: str = ""
+    text: str = ""
+    leftOut: int | None = None
+
+
+class Logs(BaseModel):
+    lines: list[LogLine]
+
+
 class CallArguments(BaseModel):
     arguments: dict[str, Any] = Field(description="The arguments, by the path of the call.")
 

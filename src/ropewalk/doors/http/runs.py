@@ -183,6 +183,16 @@ def graph(run_id: RunId, app: Served) -> Answer:
     return Answer(graph_data(app.definitions.get({**(row.document or {}), "kind": row.kind}).flow))
 
 
+@router.get("/{run_id:path}/logs", summary="Get what the tools of a run have printed", response_model=models.Logs)
+def logs(
+    run_id: RunId,
+    app: Served,
+    node: Annotated[str | None, Query(max_length=2000, description="Only this node, by its id or path.")] = None,
+) -> Answer:
+    """Return what the tools of the run have printed and logged, in the order of time."""
+    return Answer({"lines": app.runs.logs(run_id, node)})
+
+
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)
 async def arguments(
     run_id: RunId,

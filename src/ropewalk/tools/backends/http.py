@@ -144,6 +144,13 @@ _MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,40}/[\w.+-]{1,60}")
 _RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429))
 
 
+REFUSED_HEADERS: Final = frozenset(
+    ("connection", "content-length", "cookie", "expect", "forwarded", "host", "keep-alive", "proxy-authenticate",
+     "proxy-authorization", "proxy-connection", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade")
+)  # fmt: skip
+"""Headers that control where a request goes and where it ends; no argument or API key may set them."""
+
+
 class HttpFailure(Exception):
     """The provider answered with an error status, or not with JSON; `body` is an excerpt of the answer."""
 

@@ -23,6 +23,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from ...config.secrets import Secrets
 from ...config.settings import WAIT
 from ...errors import ConfigError, ToolError
@@ -256,6 +258,7 @@ class Connection:
                     self.announced,
                     self._ask_client,
                     self._relay and self._relay_notification,
+                    self._keep_message,
                 ),
                 message_handler=on_message,
                 client_info=_client_info(),
@@ -286,7 +289,7 @@ class Connection:
                 yield streams
             return
 
-        self._child, self._fixed_secrets = await spawn(self.config)
+        self._child, self._fixed_secrets = await spawn(self.config, self._keep_stderr)
         self._streams = StdioStreams(self._child.stdout, self._child.stdin)
         try:
             async with self._streams.open() as streams:
@@ -453,6 +456,19 @@ class Connection:
             if all(request.client is None for request in self._requests):
                 raise nobody_answers(self.config, params)
         return await ask_client(client, method, params)
+
+    def _keep_stderr(self, data: bytes) -> None:
+        """Add what the server prints to the output of every call in progress; it does not say which one it means."""
+        for request in self._requests:
+            if request.output is not None:
+                request.output.write("server", data.decode(errors="replace"))
+
+    def _keep_message(self, params: Mapping[str, Any]) -> None:
+        data = params.get("data")
+        text = data if isinstance(data, str) else orjson.dumps(data, default=str).decode()
+        for request in self._requests:
+            if request.output is not None:
+                request.output.add("server", text, str(params.get("level") or ""))
 
     def _relay_notification(self, method: str, params: Mapping[str, Any]) -> None:
         client = self._client_of_calls()

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from ...values import Json
+from ..output import current_output
 from ..raw_result import UnusableResult
 from ..tool import ProgressEvent
 from .call_client import CAPABILITY_OF, CLIENT
@@ -87,7 +88,7 @@ class Request:
 
     __slots__ = (
         "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "client", "context", "input_responses", "key",
-        "over", "passes_input", "query", "questions", "request_state", "sent", "tool", "wants_progress",
+        "output", "over", "passes_input", "query", "questions", "request_state", "sent", "tool", "wants_progress",
     )  # fmt: skip
 
     def __init__(
@@ -109,7 +110,7 @@ class Request:
         self.query = query
         self.input_responses, self.request_state = input_responses, request_state
         self.passes_input = passes_input
-        self.client = CLIENT.get()
+        self.client, self.output = CLIENT.get(), current_output()
         self.questions = QUESTIONS.get() if tool else None
         if self.questions is not None and self.questions.responses is not None:
             self.input_responses, self.request_state = self.questions.responses, self.questions.state
@@ -254,11 +255,13 @@ class ServerDispatcher:
         announced: Mapping[str, Json],
         ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]],
         relay: OnNotification | None = None,
+        on_message: Callable[[Mapping[str, Any]], None] = lambda params: None,
     ) -> None:
         from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
         self._dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(read, write)
         self._malformed, self._announced, self._ask, self._relay = malformed, announced, ask, relay
+        self._on_message = on_message
 
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
         """Send a request, and return its result."""
@@ -281,6 +284,8 @@ class ServerDispatcher:
         """Receive messages until the stream ends."""
 
         def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
+            if method == "notifications/message":
+                self._on_message(params or {})
             if self._relay is not None and method in _FOR_CLIENTS:
                 self._relay(method, params or {})
             if on_notify_intercept is not None and on_notify_intercept(method, params):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
@@ -301,13 +301,13 @@ def _is_courtesy(request: httpx2.Request) -> bool:
     return len(request.content) < 4096 and "id" not in orjson.loads(request.content)
 
 
-async def spawn(config: ServerConfig) -> tuple[Child, Secrets]:
+async def spawn(config: ServerConfig, on_stderr: Callable[[bytes], None]) -> tuple[Child, Secrets]:
     """Start the program of a server."""
     env, secrets = child_environment(config)
     if config.cwd is not None and not os.path.isdir(config.cwd):  # noqa: ASYNC240 - one stat next to a fork
         raise ConnectionError(f"{config}: cwd {config.cwd!r} is not a directory")
     try:
-        child = await start([find_program(config.command, env), *config.args], env, config.cwd)
+        child = await start([find_program(config.command, env), *config.args], env, config.cwd, on_stderr=on_stderr)
     except FileNotFoundError as error:
         hint = '; arguments belong in "args"' if " " in config.command else ""
         raise ConnectionError(f"{config}: no program {config.command!r} on the PATH{hint}") from error

@@ -6,6 +6,7 @@ does not fit into 64 bits becomes the nearest float.
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,10 @@ def read_document(source: Json | Path, place: str) -> dict[str, Json]:
         if isinstance(source, Path) or not _is_text(source):
             return _require_object(read_file(Path(source), str(source), place), place)
         return _require_object(_load(source, place), place)
+    try:
+        orjson.dumps(source)
+    except TypeError:  # it has a number that no value may have, and it belongs to the caller
+        source = _fitting(copy.deepcopy(source))
     return _require_object(source, place)
 
 

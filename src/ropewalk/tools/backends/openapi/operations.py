@@ -20,7 +20,7 @@ from ....errors import ConfigError, InvalidTool
 from ....fast_dataclass import dataclass
 from ....values import Json, did_you_mean
 from ...tool import Tool, ToolBackend
-from ..http import InvalidRequest, Placement, Request, check_base_url, is_header_name
+from ..http import REFUSED_HEADERS, InvalidRequest, Placement, Request, check_base_url, is_header_name
 from . import swagger
 from .bodies import Body, read_body
 from .document import read_document
@@ -34,11 +34,6 @@ _METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options", "
 _JSON: Final = re.compile(r"application/(?:json|[\w.+-]+\+json)")
 _IGNORED_HEADERS: Final = frozenset(("accept", "authorization", "content-type"))
 """OpenAPI ignores parameters with these names; other parts of a document describe them."""
-_REFUSED_HEADERS: Final = frozenset(
-    ("connection", "content-length", "cookie", "expect", "forwarded", "host", "keep-alive", "proxy-authenticate",
-     "proxy-authorization", "proxy-connection", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade")
-)  # fmt: skip
-"""Headers that control where a request goes and where it ends; arguments may not set them."""
 _UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _SERVER_VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
 _VERSION: Final = re.compile(r"3\.\d")
@@ -200,10 +195,12 @@ class _Reader:
         self._settings = settings
         place = settings.place
         document = self._document = read_document(source, place)
-        version = document.get("openapi")
-        self._is_swagger = str(document.get("swagger")) in ("2.0", "2")
-        if not self._is_swagger and not (isinstance(version, str) and _VERSION.match(version)):
-            found = document.get("swagger") or version
+        # YAML reads 3.1 as a number.
+        version = str(document.get("openapi"))
+        is_openapi = _VERSION.match(version) is not None
+        self._is_swagger = not is_openapi and str(document.get("swagger")) in ("2.0", "2")
+        if not self._is_swagger and not is_openapi:
+            found = document.get("swagger") or document.get("openapi")
             raise ConfigError(f"{place}: only OpenAPI 3.x and Swagger 2.0 are supported, not {found!r}")
         file = Path(source) if isinstance(source, (str, Path)) and _is_file(source) else None
         self._references = References(document, file, settings.address, settings.fetch)
@@ -229,7 +226,8 @@ class _Reader:
         """Return the tools and what is left out."""
         paths = self._document.get("paths")
         # One operation that cannot be a tool does not stop the others.
-        for path, item in paths.items() if isinstance(paths, dict) else ():
+        for written, item in paths.items() if isinstance(paths, dict) else ():
+            path = str(written)
             if path.startswith("x-"):
                 continue
             try:
@@ -266,15 +264,18 @@ class _Reader:
         try:
             if problem is not None:
                 raise problem
-            if method == "trace":
-                raise InvalidTool("TRACE returns the request with its credentials, so it is never sent")
+            if method.upper() in ("TRACE", "CONNECT"):
+                what = "returns the request with its credentials" if method.upper() == "TRACE" else "opens a tunnel"
+                raise InvalidTool(f"{method.upper()} {what}, so it is never sent")
+            if not is_header_name(method):  # the same characters
+                raise InvalidTool(f"{method!r} is not a method of HTTP")
             operation, schema = self._read_operation(path, method, shared, part)
             notes = {"readOnlyHint": True} if any(_matches(n, settings.read_only) for n in (original, label)) else {}
             tool = self._make_tool(label, place, part, schema, {**notes, **settings.annotations})
         except InvalidTool as error:
             self._skipped[label] = f"{place}: {error}"
             return
-        except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             # Somebody's document, with a list where an object belongs: this operation only.
             self._skipped[label] = f"{place}: it is not written as OpenAPI says ({error})"
             return
@@ -336,7 +337,7 @@ class _Reader:
             label,
             text or place,
             schema,
-            self._output_schema(label, part),
+            self._checked_output(label, part),
             namespace=provider,
             tags=[tag for tag in (tags if isinstance(tags, list) else ()) if isinstance(tag, str)],
             annotations=notes or None,
@@ -381,7 +382,9 @@ class _Reader:
             template=template,
             parameters=tuple(parameters),
             body=body,
-            security=self._rules.of(description.get("security", self._document.get("security"))),
+            security=self._rules.of(
+                self._document.get("security") if description.get("security") is None else description["security"]
+            ),
         )
         return operation, self._schemas.with_definitions(schema, for_input=True)
 
@@ -449,7 +452,7 @@ class _Reader:
             raise InvalidTool(f"{name!r} is not the name of a {where}")
         if where == "cookie":
             return "cookie" not in self._configured
-        if name.lower() in _REFUSED_HEADERS:
+        if name.lower() in REFUSED_HEADERS:
             raise InvalidTool(f"the header {name!r} cannot be a parameter: it decides where a request goes or ends")
         return name.lower() not in self._configured | _IGNORED_HEADERS
 
@@ -464,6 +467,14 @@ class _Reader:
         if not fields:
             return None
         return Part(swagger.form_body([field.value for field in fields], consumes), fields[0].file)
+
+    def _checked_output(self, label: str, part: Part) -> dict[str, Json] | None:
+        """Return the schema of the answer; without one that can be read, the answer is not checked."""
+        try:
+            return self._output_schema(label, part)
+        except (InvalidTool, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            self._shortened[label] = f"its answer is not checked: {error}"
+            return None
 
     def _output_schema(self, label: str, part: Part) -> dict[str, Json] | None:
         """Return the schema of the answer, if there is only one 2xx response and it is JSON."""
@@ -527,6 +538,8 @@ class _Reader:
                 known = ", ".join(map(str, allowed[:20]))
                 raise ConfigError(f"{place}: server_variables.{name}: {value!r} is not one of {known}")
             url = url.replace("{" + name + "}", str(value))
+        if "{" in url:
+            raise ConfigError(f"{place}: the server {url} has a variable inside the value of another one; set url")
         if address is not None:
             url = urljoin(address, url)
         if not url.startswith(("http://", "https://")):

@@ -16,7 +16,7 @@ from urllib.parse import quote_plus, urljoin, urlsplit
 from ....errors import ConfigError, InvalidTool
 from ....fast_dataclass import dataclass
 from ....values import did_you_mean
-from ..http import Placement, check_url
+from ..http import REFUSED_HEADERS, Placement, check_url, is_header_name
 
 _TABLE_KEYS: Final = frozenset(("username", "password", "client_id", "client_secret", "scope", "token_url"))
 
@@ -93,20 +93,22 @@ class SecurityRules:
         own: set[tuple[str, str]] = set()
         for name in self._credentials:
             scheme = self._schemes.get(name, {})
-            if scheme.get("type") == "apiKey":
+            if isinstance(scheme, dict) and scheme.get("type") == "apiKey":
                 own.add((str(scheme.get("in")), str(scheme.get("name")).lower()))
         return frozenset(own)
 
     def of(self, requirements: Any) -> Security:
         """Return what an operation with these requirements sends: the first alternative that is configured."""
-        if self._is_open or not isinstance(requirements, list) or not requirements:
+        if requirements is not None and not (
+            isinstance(requirements, list) and all(isinstance(item, dict) for item in requirements)
+        ):
+            raise InvalidTool("its security must be a list of objects")
+        if self._is_open or not requirements:
             return Security()
         reasons: list[str] = []
         names: list[str] = []
         is_optional = False
         for alternative in requirements:
-            if not isinstance(alternative, dict):
-                continue
             if not alternative:
                 is_optional = True
                 continue
@@ -147,6 +149,11 @@ class SecurityRules:
             what = f"{scheme.get('scheme', kind)} authorization"
         if is_sent:
             return None
+        if kind == "mutualTLS":
+            return f"a client certificate, which cannot be sent (credentials.{name})"
+        is_header = is_header_name(header) and header.lower() not in REFUSED_HEADERS - {"cookie"}
+        if kind == "apiKey" and not (header and (where in ("query", "cookie") or (where == "header" and is_header))):
+            return f"an API key in the {where} {header!r}, where none can be sent (credentials.{name})"
         if credential is None:
             return f"{what} (credentials.{name})"
         if kind == "apiKey":
