@@ -53,7 +53,10 @@ _EITHER: Final[Mapping[str, tuple[str, ...]]] = {
 _SWITCHES: Final = ("dpop", "assume_pkce", "resource", "refresh_scope")
 _NO_TEXTS: Final = ("type", "redirect_port", "authorization_params", *_SWITCHES)
 _OF_THE_PROTOCOL: Final = frozenset(
-    "client_id code_challenge code_challenge_method redirect_uri resource response_type scope state".split()
+    (
+        *("client_id", "code_challenge", "code_challenge_method", "redirect_uri"),
+        *("resource", "response_type", "scope", "state"),
+    )
 )
 """The parameters of the authorization address that no setting may change."""
 _CLIENT_AUTH: Final = ("client_secret_basic", "client_secret_post")

@@ -60,7 +60,7 @@ from .requests import (
     Undelivered,
     Unreadable,
 )
-from .session_loss import is_session_lost, may_repeat, take_status
+from .session_loss import UNKNOWN_SESSION, is_session_lost, may_repeat, take_status
 from .transports import LOGIN_WANTED, LOST, UNDELIVERED, StdioStreams, authorization, http_streams, spawn
 
 if TYPE_CHECKING:
@@ -581,7 +581,7 @@ class Connection:
         return failure
 
     def _explain_mcp_error(self, error: MCPError, tool: str) -> Exception:
-        take_status(error)
+        status = take_status(error)
         unreadable = _unreadable_answer(error)
         if unreadable is not None:
             return self._invalid_answer(*unreadable, tool, error)
@@ -591,7 +591,7 @@ class Connection:
         failure: Exception
         if isinstance(data, dict) and LOGIN_WANTED in data:
             failure = self._explain_login(message, data[LOGIN_WANTED])
-        elif data == UNDELIVERED:
+        elif data == UNDELIVERED or status == UNKNOWN_SESSION:
             failure = Undelivered(self._describe(f"could not be reached at {self._address()}: {message}"))
         elif _is_lost(error):
             failure = ConnectionError(self._describe(f"lost the connection to {self._address()}: {message}"))

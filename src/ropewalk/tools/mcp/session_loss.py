@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from ..definition import Definition
 
-_UNKNOWN_SESSION: Final = 404
+UNKNOWN_SESSION: Final = 404
+"""The status of the protocol for a session that the server does not know."""
 _DOUBTFUL: Final = (400, 401, 410, 503)
 _PING_TIMEOUT: Final = 10.0  # seconds; a server that does not answer may still have the session
 
@@ -41,7 +42,7 @@ async def is_session_lost(session: ClientSession, error: MCPError, status: int |
     from mcp import MCPError
     from mcp_types import METHOD_NOT_FOUND
 
-    if status == _UNKNOWN_SESSION:
+    if status == UNKNOWN_SESSION:
         return True
     if error.error.code == METHOD_NOT_FOUND if status is None else status not in _DOUBTFUL:
         return False
@@ -52,8 +53,8 @@ async def is_session_lost(session: ClientSession, error: MCPError, status: int |
         again = take_status(refusal)
         if status is None:
             # A server without ping says so, and knows the session.
-            return again == _UNKNOWN_SESSION or _words(refusal) == _words(error)
-        return again == _UNKNOWN_SESSION or again in _DOUBTFUL
+            return again == UNKNOWN_SESSION or _words(refusal) == _words(error)
+        return again == UNKNOWN_SESSION or again in _DOUBTFUL
     return False
 
 
