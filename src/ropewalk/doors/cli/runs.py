@@ -319,7 +319,7 @@ def _result_text(run: dict[str, Any]) -> str | None:
     result = run["result"]
     text = result if isinstance(result, str) else json_text(result)
     warned = "".join(f"\nwarning: {warning}" for warning in run.get("warnings") or ())
-    return text + warned if result is not None or warned else None
+    return text + warned if result not in (None, "") or warned else None
 
 
 def _time_spent(run: dict[str, Any]) -> str:
