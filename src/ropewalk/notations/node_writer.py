@@ -58,12 +58,12 @@ class NodeWriter(FlowWriter[Around]):
         return self.value(Fn("*", (seconds, Lit(1000))) if exact is None else exact, f"{around.path}delay", around)
 
     def write_validate(self, node: Node, around: Around) -> Fields:
-        """Write a check of a value as a validate node."""
+        """Write a check of a value as a validate node; null as data counts as absent."""
         op: Any = node.op
-        data = (
-            {} if op.value == around.data else {self.own("input"): self.value(op.value, f"{around.path}value", around)}
-        )
-        return {"type": "validate", "schema": op.schema, **data}
+        fields: Fields = {"type": "validate", "schema": op.schema}
+        if op.value != around.data:
+            fields[self.own("input")] = self.nullable(op.value, f"{around.path}value", around)
+        return fields
 
     def policy(self, node: Node, path: str, around: Around, failed: Expr) -> Fields:
         on_error = node.policy.on_error
@@ -99,10 +99,10 @@ class NodeWriter(FlowWriter[Around]):
         items = items_expr(op) if isinstance(op, Map) else op.items or NULL
         fields: Fields = {"type": "reduce", "tool": call.tool, **write_undo(call.undo)}
         if items != around.data:
-            fields["items"] = self.value(items, f"{path}/items", around)
+            fields["items"] = self.nullable(items, f"{path}/items", around)
         if call.args != Ref("item"):
             inside = replace(around, round="map", acc=isinstance(op, Loop))
-            fields[self.own("args")] = self.value(call.args, f"{path}/args", inside)
+            fields[self.own("args")] = self.nullable(call.args, f"{path}/args", inside)
         if isinstance(op, Loop):
             return {**fields, "initial": self.value(op.initial or NULL, f"{path}/initial", around)}
         if op.limit is None:

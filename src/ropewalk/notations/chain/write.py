@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from ...expr.ast import NULL, Each, Expr, Lit, Ref
 from ...expr.unlift import unlift
 from ...ir import Flow, Graph, Node, OnError
-from ...ops import Branch, Call, Compute, Loop, Map
+from ...ops import Branch, Call, Compute, Loop, Map, Validate
 from ...values import Json
 from ..node_fields import ROUND
 from ..node_types import NODE_TYPES, OP_WRITERS
@@ -35,6 +35,7 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Call: ("tool", "args", "undo"),
     Map: ("items", "body", "limit", "select", "most"),
     Loop: ("body", "limit", "items", "again", "until", "collect", "initial"),
+    Validate: ("value", "schema", "place"),
     **POLICY,
 }
 
