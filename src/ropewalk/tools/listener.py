@@ -1,18 +1,26 @@
 """The listener of a running call: progress, chunks of a streamed result, and events of runs that the call starts.
 
-A plain progress callback gets only progress. To report something else, add a method to `Listener`.
+A plain progress callback gets only progress. To report something else, add a method to `Listener`. Warnings about the
+answer of a call go to `WARN`, because a run records them even if nobody watches it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from ..events import Event
 from ..values import Json
 from .tool import ProgressEvent
+
+
+Warn: TypeAlias = Callable[[str, str, Sequence[str]], None]
+"""Takes the id of a tool, the idempotency key of a call and the warnings about its answer."""
+WARN: Final[ContextVar[Warn | None]] = ContextVar("ropewalk_warn", default=None)
+"""Takes the warnings about the calls of the current run; None outside of a run."""
 
 
 class Listener:

@@ -545,18 +545,21 @@ class RunResult:
     Attributes:
         structured: The result as one JSON value.
         mcp_result: The raw result of an MCP tool, with the parts that are not text; None for other tools.
+        warnings: What is unusual about the result: a value that had to be changed, or one that does not fit the tool's
+            own output schema.
     """
 
     tool: Tool
     backend: ToolBackend
     structured: Json = None
     mcp_result: Any = None
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Json]:
         """Return the result as JSON.
 
         Returns:
-            `{tool, backend, structured, mcpResult}`; absent values are left out.
+            `{tool, backend, structured, mcpResult, warnings}`; absent values are left out.
         """
         return _without_none(
             {
@@ -565,6 +568,7 @@ class RunResult:
                 "backend": backend_to_dict(self.backend) if self.backend is not None else None,
                 "structured": self.structured,
                 "mcpResult": result_to_json(self.mcp_result),
+                "warnings": list(self.warnings) or None,
             }
         )
 
@@ -582,7 +586,7 @@ class RunResult:
             InvalidInput: A key is unknown or missing.
             InvalidTool: The definition of the tool or the backend is invalid.
         """
-        document: Any = read(data, "result", ("tool", "backend", "structured", "mcpResult"))
+        document: Any = read(data, "result", ("tool", "backend", "structured", "mcpResult", "warnings"))
         tool = document.get("tool")
         backend = document.get("backend")
         return cls(
@@ -590,6 +594,7 @@ class RunResult:
             None if backend is None else backend_from_dict(backend),  # type: ignore[arg-type]
             document.get("structured"),
             document.get("mcpResult"),
+            tuple(document.get("warnings") or ()),
         )
 
 

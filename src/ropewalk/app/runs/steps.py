@@ -36,6 +36,7 @@ EVENT_OF = {
     "branch": "branch.taken",
     "ending": "run.retried",
     "row": "node.printed",
+    "warning": "node.warned",
 }
 
 RESULT_KINDS = ("call", "call_failed", "attempt", "node", "skip")

@@ -103,7 +103,7 @@ class DurableCall:
     # The rest is set only where `_send` is None.
     _start: Callable[[dict[str, Json]], Awaitable[Any]]
     _take: Callable[[Any], Any]
-    _settle: Callable[[Any], Json]
+    _settle: Callable[[Any], tuple[Json, tuple[str, ...]]]
     _failed: Callable[[BaseException], Exception]
     _timeout: float
 
@@ -157,7 +157,10 @@ class DurableCall:
                 finally:
                     timer.over()
                 value = self._take(raw)
-                value = self._settle(raw) if value is NOT_JSON else value
+                if value is NOT_JSON:
+                    value, warnings = self._settle(raw)
+                    if warnings:
+                        run.warn(path, node_slot.id, self.tool, warnings)
         except ToolError as exc:
             committed = _append_failure(run, node_slot, path, exc, args_digest, started)
             if exc.__cause__ is not None and exc.__cause__.args == (CANCELLED_ITSELF,):

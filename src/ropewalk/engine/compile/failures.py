@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from typing import Final
 
 from ...errors import (
@@ -53,6 +52,8 @@ def failure(
 
 def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: int = 1) -> NodeFailed:
     """Return a NodeFailed that names the node, with the exception as its cause."""
+    if isinstance(exc, SchemaMismatch):
+        exc = SchemaMismatch(exc.place, frame[RUN].blamed(exc.problems))
     reason = exc.reason if isinstance(exc, ToolError) else str(exc)
     if isinstance(exc, ValidationFailed):
         reason += _null_references(exc, node_slot)
@@ -66,7 +67,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
     failed.budgets = getattr(exc, "budgets", ())
     if isinstance(exc, SchemaMismatch):
-        failed.problems = tuple(replace(p, message=frame[RUN].redact(p.message)) for p in exc.problems)
+        failed.problems = exc.problems
     failed.__cause__ = exc
     return failed
 
