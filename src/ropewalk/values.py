@@ -39,9 +39,7 @@ _MOST_NAMES: Final = 100  # that one misspelt name is compared with
 
 
 _MINUS, _DIGIT, _SPACE = b"-0 "
-_DIGITS: Final = bytes(
-    _DIGIT if 48 <= code <= 57 else _MINUS if code == _MINUS else _SPACE for code in range(256)
-)
+_DIGITS: Final = bytes(_DIGIT if 48 <= code <= 57 else _MINUS if code == _MINUS else _SPACE for code in range(256))
 _MANY_DIGITS: Final = (b"0" * 20, b"-" + b"0" * 19)
 """What every integer over 64 bits contains, in a text whose digits are all 0."""
 

@@ -24,13 +24,13 @@ from ..ir import Flow, Graph
 from ..notations.registry import NOTATIONS
 from ..ops import MODEL, calls_of
 from ..schema import compile_schema
+from ..tools.answers import to_json
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
 from ..tools.reserved import PREFIXES
 from ..tools.source import prefix_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
-from ..tools.answers import to_json
 from ..tools.undo import undo_of
 from ..values import Json, check_json, did_you_mean, json_problems
 

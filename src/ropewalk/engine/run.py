@@ -410,7 +410,8 @@ class Run(TaskDeadline):
         limit = program.flow.timeout
         frame = self.frame = self._open()
         value: Json = None
-        status, warn = "", WARN.set(self._warn_of_call)
+        status, takers = "", [self._warn_of_call]
+        warn = WARN.set(takers)
         error: Exception | None = None
         cancelled: asyncio.CancelledError | None = None
         try:
@@ -426,6 +427,7 @@ class Run(TaskDeadline):
         except asyncio.CancelledError as exc:
             cancelled = exc
         finally:
+            takers.clear()  # contexts that were copied live on, and must not keep the run
             with suppress(ValueError):  # a coroutine that is closed from outside is in another context
                 WARN.reset(warn)
             self.playing, self.log.on_stop = False, None

@@ -1,7 +1,7 @@
 """Answers of tools as JSON values: conversion by type, and a warning for everything that is not kept exactly.
 
-A call that was made must not fail because of the form of its answer. `to_value` converts what a tool has returned by the
-table in `docs/tools-reference.md`; it looks at a value only after the quick check of `values.copy_json` has refused it.
+A call that was made must not fail because of the form of its answer. `to_value` converts what a tool has returned by
+the table in `docs/tools-reference.md`. It looks at a value only after `values.copy_json` has refused it.
 To convert another type, add a line to `_SCALARS` or a branch to `_Conversion`.
 """
 
@@ -45,7 +45,10 @@ def to_value(answer: Any, place: str = "result") -> tuple[Json, tuple[str, ...]]
 
 def to_json(value: Any) -> Any:
     """Convert a Python object to JSON by its type; an object without a JSON form stays as it is."""
-    return _Conversion(exact=True).value(value, "", MAX_DEPTH + 1)
+    try:
+        return _Conversion(exact=True).value(value, "", MAX_DEPTH + 1)
+    except RecursionError:
+        return value
 
 
 _ADDRESSES: Final = (
@@ -84,8 +87,10 @@ class _Conversion:
     def value(self, value: Any, place: str, depth: int) -> Any:
         """Convert a value; return an object without a JSON form as it is, for the check to report."""
         kind = type(value)
-        if value is None or kind is bool or depth == 0:
+        if value is None or kind is bool:
             return value
+        if depth == 0 or id(value) in self._outer:
+            raise RecursionError  # the check of the answer itself says where
         if isinstance(value, enum.Enum):
             return self.value(value.value, place, depth - 1)
         if isinstance(value, (str, int, float)):
@@ -93,8 +98,6 @@ class _Conversion:
         for types, convert in _SCALARS:
             if isinstance(value, types):
                 return convert(value)
-        if id(value) in self._outer:
-            return value  # it contains itself, which the check reports
         self._outer.add(id(value))
         try:
             return self._container(value, place, depth)

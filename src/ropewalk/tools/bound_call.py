@@ -257,7 +257,8 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
 
     async def execute(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
         value, raw, warnings = await run_pipeline(args, key, timeout, on_progress)
-        return RunResult(cast(Tool, tool), cast(ToolBackend, backend), value, raw, warnings)  # an executor's has neither
+        # The result of an executor has neither tool nor backend.
+        return RunResult(cast(Tool, tool), cast(ToolBackend, backend), value, raw, warnings)
 
     handler = route.direct if turn is None else None  # the parts have no place for the rate limiter's turn
     return Bound(
@@ -392,12 +393,11 @@ class Checked(NamedTuple):
 
 def _report_warnings(tool_id: str, key: str | None, warnings: Sequence[str]) -> None:
     """Pass the warnings about a result to the run that made the call; outside of a run, log them."""
-    warn = WARN.get()
-    if warn is not None and key is not None:
-        warn(tool_id, key, warnings)
-        return
-    for warning in warnings:
-        log.warning("tool %s: %s", tool_id, warning)
+    takers = WARN.get() if key is not None else ()
+    for warn in takers:
+        warn(tool_id, key or "", warnings)
+    if not takers:
+        log.warning("tool %s: %s", tool_id, "; ".join(warnings))
 
 
 def _check_json_result(value: Any) -> tuple[Json, tuple[str, ...]]:

@@ -16,11 +16,10 @@ from ..events import Event
 from ..values import Json
 from .tool import ProgressEvent
 
-
 Warn: TypeAlias = Callable[[str, str, Sequence[str]], None]
 """Takes the id of a tool, the idempotency key of a call and the warnings about its answer."""
-WARN: Final[ContextVar[Warn | None]] = ContextVar("ropewalk_warn", default=None)
-"""Takes the warnings about the calls of the current run; None outside of a run."""
+WARN: Final[ContextVar[Sequence[Warn]]] = ContextVar("ropewalk_warn", default=())
+"""What takes the warnings about the calls of the current run; empty outside of a run."""
 
 
 class Listener:

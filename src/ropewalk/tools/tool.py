@@ -21,6 +21,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
+from ..argument_checks import wrong_type
 from ..errors import ConfigError, InvalidInput, InvalidTool, InvalidToolId, InvalidValue, Problem, ToolError, message_of
 from ..fast_dataclass import dataclass
 from ..values import Json, check_json, did_you_mean, digest
@@ -47,6 +48,15 @@ class ToolId(NamedTuple):
 
     def __str__(self) -> str:
         return ":".join(part for part in self if part is not None)
+
+
+def strict_patterns(strict_output: bool | Sequence[str]) -> list[str]:
+    """Return the setting `strict_output` as patterns of the ids of tools."""
+    if isinstance(strict_output, bool):
+        return ["*"] if strict_output else []
+    if not isinstance(strict_output, (list, tuple)) or not all(isinstance(name, str) for name in strict_output):
+        raise wrong_type("strict_output", "true, false or a list of patterns of tool ids", strict_output)
+    return list(strict_output)
 
 
 def parse_tool_id(text: str) -> ToolId:

@@ -15,7 +15,7 @@ import enum
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from ..errors import InvalidTool
 from ..fast_dataclass import dataclass
