@@ -251,6 +251,6 @@ async def test_the_error_of_a_single_call_holds_the_result(ledger: Ledger) -> No
         assert caught.value.ran
         assert caught.value.result.value == "paid"
         with pytest.raises(OutputValidationFailed) as caught:
-            await app.runner.run("some_bytes")
-        assert caught.value.result.text.startswith("{'blob': b'xxx")
+            await app.runner.run("within_itself")
+        assert caught.value.result.text.startswith("[[")
         assert len(caught.value.result.text) <= 2000

@@ -108,8 +108,8 @@ def test_declared_types_hold_what_json_has_no_word_for() -> None:
     assert asyncio.run(run()) == [found, {"hits": [found]}]
 
 
-def test_what_is_no_model_stays_refused() -> None:
-    for value in ({1, 2}, (1, 2), b"x", datetime.date(2026, 1, 2), object()):
+def test_what_has_no_form_in_json_stays_refused() -> None:
+    for value in (1j, object(), object):
         assert to_json({"value": value})["value"] is value
 
 

@@ -18,9 +18,12 @@ from decimal import Decimal
 from pathlib import PurePath
 from typing import Any, Final
 
+import orjson
+
 from ..content import content
 from ..values import BIG_INTEGER, MAX_DEPTH, NOT_JSON, Json, StandIn, check_json, copy_json, is_64_bit, kept_text
 
+_PLACE: Final = 60  # characters of the place of a deep value
 MOST_WARNINGS: Final = 20
 """Warnings that are kept about one answer."""
 
@@ -37,7 +40,7 @@ def to_value(answer: Any, place: str = "result") -> tuple[Json, tuple[str, ...]]
         return value, ()
     conversion = _Conversion()
     try:
-        converted = conversion.value(answer, place, MAX_DEPTH + 1)
+        converted = conversion.value(answer, place, MAX_DEPTH)
     except Exception:  # noqa: BLE001 - code of the tool's own classes; the check reports the answer as it is
         converted = answer
     return check_json(converted, place), conversion.said()
@@ -46,7 +49,7 @@ def to_value(answer: Any, place: str = "result") -> tuple[Json, tuple[str, ...]]
 def to_json(value: Any) -> Any:
     """Convert a Python object to JSON by its type; an object without a JSON form stays as it is."""
     try:
-        return _Conversion(exact=True).value(value, "", MAX_DEPTH + 1)
+        return _Conversion(exact=True).value(value, "", MAX_DEPTH)
     except RecursionError:
         return value
 
@@ -89,15 +92,18 @@ class _Conversion:
         kind = type(value)
         if value is None or kind is bool:
             return value
-        if depth == 0 or id(value) in self._outer:
-            raise RecursionError  # the check of the answer itself says where
         if isinstance(value, enum.Enum):
-            return self.value(value.value, place, depth - 1)
+            return self.value(value.value, place, depth)
         if isinstance(value, (str, int, float)):
             return value if self._exact and kind in (str, int, float) else self._plain(value, place)
         for types, convert in _SCALARS:
             if isinstance(value, types):
                 return convert(value)
+        if id(value) in self._outer:
+            raise RecursionError  # the check of the answer itself says where
+        if depth == 0 and isinstance(value, (dict, list)):
+            text = orjson.dumps(value).decode()
+            return self._changed(place[:_PLACE], f"what is nested deeper than {MAX_DEPTH} is kept as JSON text", text)
         self._outer.add(id(value))
         try:
             return self._container(value, place, depth)
@@ -119,9 +125,9 @@ class _Conversion:
         # A pydantic model, or a number or an array of NumPy.
         kind = type(value)
         if dump := getattr(kind, "model_dump", None):
-            return self.value(dump(value, mode="json"), place, depth - 1)
+            return self.value(dump(value, mode="json"), place, depth)
         if to_list := getattr(kind, "tolist", None):
-            return self.value(to_list(value), place, depth - 1)
+            return self.value(to_list(value), place, depth)
         return value
 
     def _object(self, value: Mapping[Any, Any], place: str, depth: int) -> Any:
@@ -132,7 +138,7 @@ class _Conversion:
         return value if len(members) < len(value) else members  # two keys became one, which would lose a value
 
     def _key(self, key: Any, place: str, depth: int) -> Any:
-        name = self.value(key, place, depth - 1)
+        name = self.value(key, place, depth)
         if type(name) is bool or name is None:
             return {True: "true", False: "false", None: "null"}[name]
         return str(name) if isinstance(name, (int, float)) else name

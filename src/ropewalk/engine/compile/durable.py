@@ -40,7 +40,7 @@ from ..frame import PARENT, RUN, Frame, NodeSlot, key_of, path_of
 from ..offload import evaluated
 from ..timeouts import Deadline, TimedOut, clock
 from .calls import Direct, Lease, call_error, start_with
-from .failures import inside
+from .failures import inside, retry_after_of
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
 """Makes a call with the arguments that it gets; the frame gives its idempotency key."""
@@ -55,6 +55,7 @@ class PastFailure(ExecutionFailed):
             self.ran_at = tuple(f"{run_id}/{path}" for path in recorded["ranAt"])
         self.retryable, self.ran = bool(recorded["retryable"]), bool(recorded.get("ran"))
         self.kind, self.result = recorded["kind"], recorded.get("result")
+        self.retry_after = recorded.get("retryAfter")
         self.recorded_classes, self.budgets = tuple(recorded.get("classes", ())), recorded.get("budgets", ())
 
 
@@ -274,6 +275,8 @@ def _call_failure_data(run: Any, failure: ToolError) -> dict[str, Json]:
         data["classes"] = list(failure.classes)
     if budgets := getattr(failure, "budgets", ()):
         data["budgets"] = list(budgets)
+    if (seconds := retry_after_of(failure)) is not None:
+        data["retryAfter"] = seconds
     if failure.ran:
         data["ran"] = True
         places = inside(run.id, failure)

@@ -65,11 +65,21 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
     failed.ran, failed.ran_at = getattr(exc, "ran", False) is True, inside(frame[RUN].id, exc)
     failed.retryable = getattr(exc, "retryable", True) is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
-    failed.budgets = getattr(exc, "budgets", ())
+    failed.budgets, failed.retry_after = getattr(exc, "budgets", ()), retry_after_of(exc)
     if isinstance(exc, SchemaMismatch):
         failed.problems = exc.problems
     failed.__cause__ = exc
     return failed
+
+
+def retry_after_of(exc: BaseException | None) -> float | None:
+    """Return the `retry_after` of an error or of its causes, in seconds."""
+    while exc is not None:
+        seconds = getattr(exc, "retry_after", None)
+        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
+            return float(seconds)
+        exc = exc.__cause__
+    return None
 
 
 def inside(run_id: str, exc: Exception) -> tuple[str, ...] | None:

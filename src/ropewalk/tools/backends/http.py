@@ -32,11 +32,12 @@ import orjson
 from ...config.network import AddressPolicy
 from ...config.secrets import Secrets, redact_text, secrets_of
 from ...config.settings import Rate, fill_variables
-from ...errors import ConfigError, InvalidValue, describe_exception
+from ...errors import ConfigError, describe_exception
 from ...fast_dataclass import dataclass
-from ...values import MAX_BYTES, Json, parse_json
+from ...values import MAX_BYTES, Json
 from ..raw_result import MAX_TEXT, RawResult, UnusableResult, bounded
 from ..signature import hash_key
+from .http_answers import read_answer, retry_after
 
 if TYPE_CHECKING:
     import httpx2
@@ -131,6 +132,8 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _INVALID_HEADER_VALUE: Final = re.compile(r"[^\t\x20-\x7e]|\A\s|\s\Z")
 _INVALID_URL_CHARACTER: Final = re.compile(r"[\s\\\0-\x1f\x7f]")
 _CONNECT_SECONDS: Final = 10.0
+_PACED_STATUSES: Final = (429, 503)
+"""Statuses whose `Retry-After` says when to send the request again."""
 _RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429))
 
 
@@ -139,6 +142,8 @@ class HttpFailure(Exception):
 
     def __init__(self, text: str, status: int, body: str = "") -> None:
         self.status, self.body = status, body
+        # The seconds after which the provider wants the request again; None if it does not say.
+        self.retry_after: float | None = None
         self.retryable = status >= 500 or status in _RETRYABLE_STATUSES
         super().__init__(f"{text}: {body}" if body else text)
 
@@ -273,20 +278,8 @@ class Http:
             body = await self._read(response)
         if not body:
             return None
-        value = self._parse(response, body)
-        return self._secrets.redact_value(value) if self._secrets.are_in(body) else value
-
-    def _parse(self, response: Any, body: bytes) -> Json:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind.startswith("text/"):
-            return body.decode(response.encoding or "utf-8", "replace")
-        try:
-            return parse_json(body)
-        except InvalidValue as error:
-            raise self._broken_response(response, f"with a body that is {error.message}", body) from error
-        except orjson.JSONDecodeError as error:
-            excerpt = self._excerpt(body)
-            raise self._broken_response(response, "with a body that is not JSON", body, excerpt) from error
+        kind = response.headers.get("content-type", "")
+        return read_answer(body, kind, self._secrets if self._secrets.are_in(body) else None)
 
     def _broken_response(self, response: Any, what: str, body: bytes, excerpt: str = "") -> BrokenResponse:
         status = response.status_code
@@ -350,9 +343,12 @@ class Http:
             body += part
             if len(body) >= 2 * _MAX_EXCERPT:  # enough to mask a secret across the end of the excerpt
                 break
-        raise HttpFailure(
+        failure = HttpFailure(
             f"HTTP {response.status_code} {response.reason_phrase}".rstrip(), response.status_code, self._excerpt(body)
         )
+        if response.status_code in _PACED_STATUSES:
+            failure.retry_after = retry_after(response.headers.get("retry-after"))
+        raise failure
 
     async def _read(self, response: Any) -> bytes:
         import httpx2
