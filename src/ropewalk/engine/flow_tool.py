@@ -25,8 +25,8 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ACCEPTED, NewRun, RunRow, Store
 from ..notations.registry import value_in
 from ..schema import compile_schema, without_required_defaults
-from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
-from ..tools.listener import Listener, RunProgress
+from ..tools.backends.route import Args, EngineGetter, FlowValue, OnProgress, Route, Routed
+from ..tools.listener import Listener, RunProgress, broken_schemas
 from ..tools.tool import Tool
 from ..values import Json
 from .compile.calls import Caller
@@ -138,8 +138,9 @@ class FlowTool(Routed):
     def route(self, get_engine: EngineGetter | None, /) -> Route:
         """Route a call to the flow, which keeps its own time; each attempt is a run of its own."""
 
-        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self.value(args, get_engine, key, on_progress)
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            result = await self.run(args, get_engine, key, on_progress)
+            return FlowValue(value_of_run(result, self.kind), broken_schemas(result.get("warnings", ())))
 
         get_engine = get_engine or self.host.get_engine
         waits = get_engine is not None and self.waits()
@@ -152,7 +153,15 @@ class FlowTool(Routed):
             store = engine_of_run().store
             return await run_sync_in_thread(store, lambda: _has_accepted(store, key))
 
-        return Route(send=send, timeout=math.inf, per_attempt=True, result_schema=schema, accepts=accepts, waits=waits)
+        return Route(
+            send=send,
+            normalise=lambda result: (result.value, None),
+            timeout=math.inf,
+            per_attempt=True,
+            result_schema=schema,
+            accepts=accepts,
+            waits=waits,
+        )
 
     def waits(self) -> bool:
         """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow."""

@@ -27,8 +27,7 @@ from ..ir import Node
 from ..journal.past import keys_of, latest_start
 from ..journal.protocol import WARNING, Entry, Log
 from ..redaction import Redaction
-from ..tools.bound_call import MISFIT
-from ..tools.listener import WARN
+from ..tools.listener import WARN, broken_schemas
 from ..values import Json, copy_json
 from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
 from .compile.program import Program
@@ -290,14 +289,8 @@ class Run(TaskDeadline):
     def blamed(self, problems: Sequence[Problem]) -> list[Problem]:
         """Return the mismatches of a value with a schema, redacted, and name the tools that broke their own schemas."""
         redacted = [replace(problem, message=self.redact(problem.message)) for problem in problems]
-        broken = {
-            f"the answer of tool {data['tool']} at {path}"
-            for path, data in self._warning_entries().items()
-            if any(warning.startswith(MISFIT) for warning in data["warnings"])
-        }
-        if broken and redacted:
-            named = f"{redacted[-1].message}; {', '.join(sorted(broken)[:3])} does not fit the tool's own output schema"
-            redacted[-1] = replace(redacted[-1], message=named)
+        if redacted and (broken := broken_schemas(self.warnings())):
+            redacted[-1] = replace(redacted[-1], message=f"{redacted[-1].message}; {broken}")
         return redacted
 
     def disown(self, path: str) -> None:

@@ -38,9 +38,9 @@ from ..problems import join_problems
 from ..schema_drafts import compile_any_draft
 from ..values import NOT_JSON, Json, check_json, copy_json, fresh
 from .annotations import is_repeatable
-from .backends.route import Args, OnProgress, Route, ToolReported
+from .backends.route import Args, FlowValue, OnProgress, Route, ToolReported
 from .call_errors import CANCELLED_ITSELF, Failures
-from .listener import WARN, Listener
+from .listener import MISFIT, WARN, Listener
 from .raw_result import UnusableResult
 from .stream import Stream, streamer
 from .tool import ProgressEvent, RunResult, StreamEvent, Tool, ToolBackend
@@ -224,6 +224,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
     input_checker, output_checker = _make_checkers(tool, route, rules, fail)
     check_input = input_checker.check
     limit = (tool.timeout if tool is not None else None) or route.timeout or rules.timeout
+    # A flow announces the type of its value to everybody, so its value must fit.
     is_strict = route.result_schema is not None or any(fnmatchcase(tool_id, name) for name in rules.strict_output)
     check_result = _make_check_result(route, output_checker.check, fail, is_strict)
     turn = rules.pace.turn_for(tool_id) if rules.pace is not None else None
@@ -245,7 +246,7 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         except OutputValidationFailed:
             if route.accepts is None or not await route.accepts(key):
                 raise
-            return Checked(raw)
+            return Checked(route.normalise(raw)[0])
         if checked.warnings:
             _report_warnings(tool_id, key, checked.warnings)
         return checked
@@ -445,14 +446,13 @@ def _make_check_result(
                 check_output(value)
             except OutputValidationFailed as error:
                 if is_strict:
+                    if isinstance(raw, FlowValue) and raw.broken:
+                        error = fail.output(f"{error.reason}; {raw.broken}", error.problems)
                     raise fail.with_result(error, value) from error.__cause__
                 warnings = (*warnings, f"{MISFIT}: {error.reason}")
         return Checked(value, original, warnings)
 
     return check_result
-
-
-MISFIT: Final = "the result does not fit the tool's own output schema"
 
 
 @dataclass(frozen=True, slots=True)

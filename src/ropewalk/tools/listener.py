@@ -6,7 +6,7 @@ answer of a call go to `WARN`, because a run records them even if nobody watches
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +20,16 @@ Warn: TypeAlias = Callable[[str, str, Sequence[str]], None]
 """Takes the id of a tool, the idempotency key of a call and the warnings about its answer."""
 WARN: Final[ContextVar[Sequence[Warn]]] = ContextVar("ropewalk_warn", default=())
 """What takes the warnings about the calls of the current run; empty outside of a run."""
+
+
+MISFIT: Final = "the result does not fit the tool's own output schema"
+"""How the warning about such a result begins."""
+
+
+def broken_schemas(warnings: Iterable[str]) -> str:
+    """Return a text that names the calls whose warnings say that they broke their tools' schemas; "" for none."""
+    calls = [call for call, mark, _ in (text.partition(f": {MISFIT}") for text in warnings) if mark]
+    return f"the answer of {', '.join(calls[:3])} does not fit the tool's own output schema" if calls else ""
 
 
 class Listener:

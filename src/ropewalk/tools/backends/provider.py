@@ -31,7 +31,7 @@ class HttpProvider:
 
     async def call_tool(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Json:
         """Call a tool and return its JSON."""
-        return await self._http.fetch(self._request(tool_id, args, key, "application/json"))
+        return await self._http.fetch(self._request(tool_id, args, key, "application/json, */*;q=0.1"))
 
     async def call_tool_stream(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Any:
         """Call a tool and return its events; None if the answer is not a stream."""

@@ -45,6 +45,14 @@ class ToolReported(Exception):
         super().__init__(text)
 
 
+@dataclass(frozen=True, slots=True)
+class FlowValue:
+    """The value of a flow that was called as a tool, and a text about the tools in it that broke their schemas."""
+
+    value: Json
+    broken: str = ""
+
+
 def normalise_mcp(result: Any) -> tuple[Any, Any]:
     """Return (value, raw result) for an MCP result, otherwise the same as `normalise_other`."""
     if not _is_mcp(result):
