@@ -63,19 +63,16 @@ class StandIn(str):
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON text from outside; the value still needs a check."""
 
-    # orjson turns an integer over 64 bits into a float, which nobody would notice, and it refuses NaN, numbers over
-    # 1.8e308, lone surrogates and a byte order mark. Such text is parsed again, with stand-ins for these numbers. If a
-    # key occurs twice, the last one counts, as in every JSON parser; `source` reads what people write, and refuses it.
+    # orjson turns an integer over 64 bits into a float, which nobody would notice. So text with that many digits in a
+    # row is parsed again, with stand-ins for these numbers. If a key occurs twice, the last one counts, as in every
+    # JSON parser; `source` reads what people write, and refuses such a key.
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         if "limit" in error.msg:
             raise InvalidValue("", f"nested deeper than {MAX_DEPTH}") from error
-        try:
-            return _parse_exactly(data)
-        except (ValueError, RecursionError):
-            raise error from None
+        raise
     digits = data.translate(_DIGITS)
     if not any(many in digits for many in _MANY_DIGITS):
         return value
@@ -83,6 +80,17 @@ def parse_json(text: str | bytes) -> Any:
         return _parse_exactly(data)
     except RecursionError:
         return value  # it is nested too deep, which the check reports
+
+
+def parse_answer(text: str | bytes) -> Any:
+    """Parse the JSON of an answer to a call, which must not be lost: also with NaN, huge numbers or lone surrogates."""
+    try:
+        return parse_json(text)
+    except orjson.JSONDecodeError as error:
+        try:
+            return _parse_exactly(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+        except (ValueError, RecursionError):
+            raise error from None
 
 
 def _parse_exactly(data: bytes) -> Any:

@@ -18,7 +18,7 @@ import orjson
 from ...config.secrets import Secrets
 from ...content import content
 from ...errors import InvalidValue
-from ...values import Json, StandIn, parse_json
+from ...values import Json, StandIn, parse_answer
 
 _JSON: Final = re.compile(r"(?:application|text)/(?:json|[\w.+-]+\+json)")
 _TEXT: Final = re.compile(
@@ -47,7 +47,7 @@ def read_answer(body: bytes, content_type: str, secrets: Secrets | None = None) 
     is_json, why = bool(_JSON.fullmatch(kind)), "not JSON"
     if is_json or not kind.startswith(_NEVER_JSON):  # many providers do not say that their answers are JSON
         try:
-            return _masked(parse_json(_in_utf8(body, charset)), secrets)
+            return _masked(parse_answer(_in_utf8(body, charset)), secrets)
         except orjson.JSONDecodeError:
             pass
         except InvalidValue as error:
