@@ -39,7 +39,7 @@ from ...values import NOT_JSON, Json, digest
 from ..frame import PARENT, RUN, Frame, NodeSlot, key_of, path_of
 from ..offload import evaluated
 from ..timeouts import Deadline, TimedOut, clock
-from .calls import Direct, Lease, call_error, start_with
+from .calls import Direct, Lease, call_error, settled, start_with
 from .failures import inside, retry_after_of
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
@@ -96,15 +96,15 @@ class DurableCall:
     # other arguments is a JournalConflict.
 
     __slots__ = (
-        "_defers_commit", "_ends_run", "_evaluates_long", "_failed", "_failure_ends_run", "_get_args", "_lease",
-        "_node_timeout", "_runs_alone", "_send", "_settle", "_start", "_take", "_timeout", "node_slot", "tool",
+        "_defers_commit", "_direct", "_ends_run", "_evaluates_long", "_failed", "_failure_ends_run", "_get_args",
+        "_lease", "_node_timeout", "_runs_alone", "_send", "_start", "_take", "_timeout", "node_slot", "tool",
     )  # fmt: skip
 
     _send: Send | None
     # The rest is set only where `_send` is None.
     _start: Callable[[dict[str, Json]], Awaitable[Any]]
+    _direct: Direct
     _take: Callable[[Any], Any]
-    _settle: Callable[[Any], tuple[Json, tuple[str, ...]]]
     _failed: Callable[[BaseException], Exception]
     _timeout: float
 
@@ -122,7 +122,7 @@ class DurableCall:
             # Copied here, so that `run` looks up one attribute for each part.
             direct = target.direct
             self._send, self._start, self._timeout = None, start_with(direct), target.timeout
-            self._take, self._settle, self._failed = direct.take, direct.settle, direct.failed
+            self._direct, self._take, self._failed = direct, direct.take, direct.failed
         else:
             self._send = target
 
@@ -158,10 +158,7 @@ class DurableCall:
                 finally:
                     timer.over()
                 value = self._take(raw)
-                if value is NOT_JSON:
-                    value, warnings = self._settle(raw)
-                    if warnings:
-                        run.warn(path, node_slot.id, self.tool, warnings)
+                value = settled(self._direct, frame, node_slot, raw) if value is NOT_JSON else value
         except ToolError as exc:
             committed = _append_failure(run, node_slot, path, exc, args_digest, started)
             if exc.__cause__ is not None and exc.__cause__.args == (CANCELLED_ITSELF,):
