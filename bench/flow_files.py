@@ -64,7 +64,7 @@ async def over_http(home: Path) -> AsyncIterator[Call]:
 
             async def call() -> None:
                 answer = (await client.post("/api/runs", json=body)).json()
-                assert answer["results"] == {"a": "x"}, answer
+                assert answer["result"] == {"a": "x"}, answer
                 run: Any = (await client.get(f"/api/runs/{answer['runId']}")).json()
                 assert run["definition"]["id"] == "f0.yaml", run
 

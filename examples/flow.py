@@ -57,7 +57,7 @@ async def main() -> None:
         outcome = await app.run(weather, given)
         print("as a flow: ", outcome.result)
         chain = app.convert(weather, "chain")
-        print("as a chain:", (await app.run(chain, given)).results["result"])
+        print("as a chain:", (await app.run(chain, given)).result)
     print()
     print(dump(chain))
 

@@ -69,6 +69,14 @@ USER_PHRASES: Final = {
     r"\bregions?\b": "block",
     r"\b(?:a|the|every|each|all|which|other) doors?\b": "interface: CLI, HTTP, MCP, web UI",
     r"\bthe page shows\b": "the web UI shows",
+    r"\brun[- ]?chains?\b": "composite tool",
+    r"\b(?:every|each|other|all) formats?\b|\bthe format's\b": "notation",
+    r"\b(?:an|the|each|every|whole|past|earlier) executions?\b": "run",
+}
+# Names, also in code, that users no longer see, and the pages on which they keep their meaning.
+FORMER_NAMES: Final = {
+    r"\bexecutionId\b": frozenset({"docs/chains.md", "docs/chains-api.md", "docs/compositions-api.md"}),
+    r"\bkind\W{1,3}(?:runchain|flow)\b": frozenset(),
 }
 OPENINGS: Final = re.compile(r"(?:What|Who|That which|Of which)\b(?!.*\?$)")
 ENDINGS: Final = re.compile(r"\b(?:so|as that|of before)\.$")
@@ -279,6 +287,20 @@ def long_pages() -> Iterator[Finding]:
             yield Finding(name, 1, f"{words:,} words; a page has at most {PAGE_WORDS:,}")
 
 
+def former_names() -> Iterator[Finding]:
+    """Find the names of FORMER_NAMES in docs, examples, templates and the web UI."""
+    folders = ("docs", "examples", "page/src", "src/ropewalk/doors/cli/template")
+    files = [file for folder in folders for file in sorted((PROJECT / folder).rglob("*.*"))]
+    for file in (PROJECT / "README.md", *files):
+        name = file.relative_to(PROJECT).as_posix()
+        if file.suffix not in (".md", ".yaml", ".txt", ".ts", ".tsx", ".py", ".json", ".toml"):
+            continue
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            for pattern, pages in FORMER_NAMES.items():
+                if name not in pages and (match := re.search(pattern, line)):
+                    yield Finding(name, number, f"{match[0]!r} is a former name")
+
+
 def problems() -> Iterator[str]:
     """Yield what is above its limit, with examples."""
     for name, texts in groups().items():
@@ -290,6 +312,7 @@ def problems() -> Iterator[str]:
         if len(report.phrases) > most_phrases:
             yield f"{name}: {len(report.phrases)} phrases to reword; limit {most_phrases}"
             yield from (f"  {finding}" for finding in report.phrases[:20])
+    yield from map(str, former_names())
     yield from (str(finding) for finding in long_pages() if finding.path not in LONG_PAGES)
 
 

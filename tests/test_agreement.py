@@ -84,6 +84,8 @@ def test_any_change_of_the_entries_needs_a_new_agreement(tmp_path: Path, change:
     assert used(tmp_path) == []
     (tmp_path / ".mcp.json").write_text('{"mcpServers": // the same again\n {"s": {"command": "x"}}, "theme": 1}')
     assert used(tmp_path) == ["s"]
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"s": {"command": "x"}}, "tools": ["*"]}')
+    assert used(tmp_path) == []  # a list of the tools of each server
 
 
 def test_the_same_entries_elsewhere_need_a_new_agreement(tmp_path: Path) -> None:

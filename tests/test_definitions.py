@@ -212,3 +212,32 @@ def test_a_definition_is_checked_once_until_its_tools_change(monkeypatch: pytest
     assert app.check(loaded, unknown_tools="problem").problems
     assert not app.check(loaded).problems  # a warning
     assert len(checks) == 3
+
+
+def test_check_takes_a_document_and_answers_as_validate_does(tmp_path: Path) -> None:
+    unknown = {"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": "absent"}]}
+    (tmp_path / "doubtful.yaml").write_text("kind: chain\nnodes: [{id: a, type: delay, delay: 0777}]\n")
+    (tmp_path / "sure.yaml").write_text("kind: chain\nnodes: [{id: a, type: delay, delay: 777}]\n")
+    files = [tmp_path / "sure.yaml", tmp_path / "doubtful.yaml", tmp_path / "sure.yaml"]  # one definition in all
+    sources: list[Any] = [chain(1), unknown, {"kind": "chain", "nodes": 5}, "kind: chain\nnodes: [", *files]
+    with App("memory", tools=[given]) as app:
+        answers = [app.check(source) for source in sources]
+        assert answers == [asyncio.run(app.validate(source)) for source in sources]
+        assert [len(answer.problems) for answer in answers] == [0, 1, 1, 1, 0, 0, 0]
+        assert [[str(item) for item in answer.warnings] for answer in answers[-3:]] == [
+            [],
+            ['nodes[0].delay: 0777 is read as 777; write 0o777 for an octal number, or "0777" for text'],
+            [],
+        ]
+        assert app.check(unknown, unknown_tools="warning").problems == ()
+        with pytest.raises(NotFound):
+            app.check(tmp_path / "absent.yaml")
+
+
+def test_a_tool_cannot_wait_for_its_app_without_await() -> None:
+    async def checks() -> None:
+        app.check(chain(1))
+
+    with App("memory", tools=[tool(checks)]) as app:
+        outcome = app.run_sync({"kind": "chain", "nodes": [{"id": "a", "type": "tool", "tool": "checks"}]})
+    assert "without await; write await app.run(...)" in str(outcome["errors"])

@@ -85,7 +85,7 @@ def numstat(repo: Path, sha: str) -> list[tuple[str, int, int]]:
 
 def test_hello(examples: Path) -> None:
     done = answer("run", "hello/hello.yaml", "--input", '{"name": "Ada"}', cwd=examples)
-    assert done["results"]["shout"] == "HELLO, ADA!!!"
+    assert done["result"]["shout"] == "HELLO, ADA!!!"
     assert answer("run", "hello/hello.yaml", cwd=examples)["variables"]["said"] == "HELLO, WORLD!!!"
 
 
@@ -103,8 +103,8 @@ def test_failures_and_what_becomes_of_them(examples: Path) -> None:
     done = answer("run", "errors/offer.yaml", cwd=examples)
     assert done["status"] == "partial"
     assert [error["nodeId"] for error in done["errors"]] == ["unicorn"]
-    assert done["results"]["discount"] == {"rate": 0, "because": "discount service is down"}
-    assert done["results"]["quote"] == {"price": 22.0, "stock": {"lamp": 4, "unicorn": None}}
+    assert done["result"]["discount"] == {"rate": 0, "because": "discount service is down"}
+    assert done["result"]["quote"] == {"price": 22.0, "stock": {"lamp": 4, "unicorn": None}}
 
 
 def test_an_order_becomes_an_invoice(examples: Path) -> None:
@@ -113,10 +113,10 @@ def test_an_order_becomes_an_invoice(examples: Path) -> None:
         return answer("run", "invoice/invoice.yaml", "--input", json.dumps(given), cwd=examples, code=code)
 
     done = invoice("Ann", ("rope", 10), ("sail", 1))
-    assert done["data"] == {"to": "Ann", "lines": 2, "total": 165.0, "text": "Please pay 380.0 first."}
+    assert done["result"] == {"to": "Ann", "lines": 2, "total": 165.0, "text": "Please pay 380.0 first."}
     assert done["executionPath"][-3:] == ["text", "reminder", "sent"]
     other = invoice("Bob", ("hook", 2))
-    assert other["data"] == {"to": "Bob", "lines": 1, "total": 0.8, "text": "Thank you."}
+    assert other["result"] == {"to": "Bob", "lines": 1, "total": 0.8, "text": "Thank you."}
     assert [(entry["path"], entry["keyword"]) for entry in other["errors"]] == [("data[0].sum", "minimum")]
     assert "error" in invoice("Ann", ("mast", 1), code=2)
 
@@ -142,8 +142,8 @@ def test_a_flow_in_python_and_the_chain_that_does_the_same(examples: Path) -> No
 
 
 def test_experiences_in_directories(examples: Path) -> None:
-    assert answer("run", "experiences/hello", cwd=examples)["finalState"] == {"greeting": "hello, World"}
-    state = answer("run", "experiences/sales", cwd=examples)["finalState"]
+    assert answer("run", "experiences/hello", cwd=examples)["result"] == {"greeting": "hello, World"}
+    state = answer("run", "experiences/sales", cwd=examples)["result"]
     assert state["regions"] == {"north": 750.5, "south": 349.5, "west": 75.0}
     assert (state["total"], state["remark"]) == (1175.0, "north sold most, 64% of everything")
 
@@ -176,7 +176,7 @@ def test_a_flow_as_a_tool_of_an_mcp_server(examples: Path) -> None:
 @pytest.mark.node
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 def test_an_experience_in_two_languages(examples: Path) -> None:
-    state = answer("run", "experiences/two_languages", cwd=examples)["finalState"]
+    state = answer("run", "experiences/two_languages", cwd=examples)["result"]
     assert state["said"] == "a: 3; rope: 2; line: 1; and: 1"
 
 
@@ -184,7 +184,7 @@ def test_an_experience_that_calls_an_mcp_server(examples: Path, repository: Path
     given = json.dumps({"repo": str(repository)})
     done = answer("run", "experiences/git_log", "--input", given, cwd=examples)
     assert done["status"] == "completed", done["errors"]
-    assert done["finalState"]["summary"] == {"commits": 4, "authors": ["Rope Walker"], "clean": True}
+    assert done["result"]["summary"] == {"commits": 4, "authors": ["Rope Walker"], "clean": True}
 
 
 def test_a_killed_run_is_resumed_and_ships_nothing_twice(examples: Path) -> None:
@@ -204,7 +204,7 @@ def test_an_order_waits_for_an_approval_and_for_the_carrier(examples: Path) -> N
     assert [wait["approval"] for wait in dear["waitingFor"]] == ["2 x anchor for 1800.0: ship it?"]
     answer("runs", "approve", "dear", "--by", "ann", cwd=examples)
     answer("runs", "send", "dear", "carrier-anchor", "--early", cwd=examples)
-    assert answer("resume", "dear", cwd=examples)["results"]["ship"] == "shipped 2 x anchor, approved by ann"
+    assert answer("resume", "dear", cwd=examples)["result"]["ship"] == "shipped 2 x anchor, approved by ann"
 
 
 def test_the_change_report_agrees_with_git(examples: Path, repository: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.errors import InvalidFlow, Problem
+from ropewalk.notations import node_fields as node_fields  # which knows other words of keys
 from ropewalk.source.document import with_places
 from ropewalk.source.load import load
 
@@ -17,6 +18,15 @@ TEXT = "a:\n  b c:\n    d: 1\n  $x: 1\n  it's: 1\n  \\: 1\n"
 )
 def test_a_key_in_quotes_of_either_kind_is_found(path: str, line: int) -> None:
     assert load(TEXT, name="c.yaml").locate(path).line == line
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [("nodes[0].maxRetries", 2), ("nodes[0].onError.value", 4), ("nodes[0].condition", 5), ("nodes[0].fallback", 2)],
+)
+def test_a_key_is_found_in_another_spelling(path: str, line: int) -> None:
+    text = "nodes:\n  - max_retries: 1\n    on_error:\n      value: 1\n    when: true\n"
+    assert load(text, name="c.yaml").locate(path).line == line
 
 
 ALIASED = """\

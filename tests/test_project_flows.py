@@ -39,7 +39,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def calling(name: str, tool: str, params: str = "{}") -> str:
-    return f"kind: chain\nname: {name}\nnodes: [{{id: a, type: tool, tool: {tool}, params: {params}}}]\n"
+    return f"kind: chain\nname: {name}\nnodes:\n- {{id: a, type: tool, tool: {tool}, params: {params}}}\n"
 
 
 def in_project(project: Path, case: Callable[[App], Awaitable[Any]]) -> Any:
@@ -242,7 +242,8 @@ def test_a_document_names_a_file_next_to_it(project: Path) -> None:
     (project / "deep" / "outer.yaml").write_text(calling("deep", "./answer.yaml", "{q: a}"))
     (project / "deep" / "above.yaml").write_text(calling("above", "../answer.yaml", "{q: b}"))
     (project / "deep" / "wrong.yaml").write_text(calling("wrong", "./answer.yaml", "{q: 1, x: 2}"))
-    (project / "deep" / "none.yaml").write_text(calling("none", "./nothing.yaml"))
+    (project / "deep" / "nothin.yaml").write_text(calling("nothin", "./nothing.yaml"))
+    (project / "deep" / "both.yaml").write_text(calling("both", "./nothing.yaml") + "- {id: b, type: tool, tool: ''}\n")
     (project / "deep" / "data.yaml").write_text(calling("data", "shout", "{text: ./answer.yaml}"))
 
     async def case(app: App) -> None:
@@ -250,9 +251,11 @@ def test_a_document_names_a_file_next_to_it(project: Path) -> None:
         assert (await app.run(project / "deep" / "above.yaml"))["results"] == {"a": {"s": "B"}}
         assert (await app.run(project / "deep" / "data.yaml"))["results"] == {"a": "./ANSWER.YAML"}
         assert "must be a string; this is an integer" in await problems(app, project / "deep" / "wrong.yaml")
-        [problem] = await problems(app, project / "deep" / "none.yaml")
-        why = "there is no file deep/nothing.yaml; did you mean deep/none.yaml?"
+        [problem] = await problems(app, project / "deep" / "nothin.yaml")
+        why = "there is no file deep/nothing.yaml; did you mean deep/nothin.yaml?"
         assert problem == f"tool 'flow:deep.nothing': {why}"
+        both = await problems(app, project / "deep" / "both.yaml")  # next to another problem, too
+        assert both == ["must be a non-empty string", problem]
         # A document without a directory names no files.
         with pytest.raises(InvalidFlow, match="unknown tool"):
             await app.run((project / "deep" / "outer.yaml").read_text())
@@ -410,3 +413,75 @@ def test_an_entry_that_matches_no_flow_is_a_warning(project: Path, caplog: pytes
     App.open(project, store="memory")
     warnings = [record.getMessage().partition("matches ")[2] for record in caplog.records]
     assert warnings == ["'flow'", "'*.yml'", "'no.py:x'"]
+
+
+FINISHED = """
+kind: chain
+name: outer
+nodes:
+- {id: a, type: tool, tool: answer, params: {q: rope}}
+- {id: f, type: tool, tool: ./answer.yaml, params: {q: knot}}
+- {id: w, type: wait, approval: go}
+- {id: b, type: tool, tool: flaky, params: {text: $output.a.s}}
+"""
+FLAKY = """
+from pathlib import Path
+
+@tool
+def flaky(text: str) -> str:
+    if not Path(__file__).with_name("fixed").exists():
+        raise RuntimeError("not yet")
+    return text + "!"
+"""
+
+
+def test_a_run_continues_without_the_files_of_flows_that_have_finished(project: Path) -> None:
+    (project / "shout_tools.py").write_text(TOOLS + FLAKY)
+    (project / "outer.yaml").write_text(FINISHED)
+
+    async def begin(app: App) -> None:
+        assert (await app.run(project / "outer.yaml", run_id="one", park=True)).status == "waiting"
+
+    async def end(app: App) -> None:
+        await asyncio.to_thread(app.runs.approve, "one", "w")
+        failed = await app.resume("one")
+        assert (failed.status, failed.errors[0]["message"]) == ("failed", "not yet")
+        # A call that is made again needs its file, and the run stays as it was.
+        for node in ("a", "f"):
+            with pytest.raises(InvalidFlow, match=r"unknown tool 'answer'|there is no file answer\.yaml"):
+                await app.runs.retry("one", [node])
+        (project / "fixed").touch()
+        assert (await app.runs.retry("one"))["results"]["b"] == "ROPE!"
+        recorded = app.runs.get("one")
+        assert recorded is not None
+        assert {node["path"] for node in recorded["nodes"] if node["replayed"]} >= {"a", "f"}
+
+    in_project(project, begin)
+    (project / "answer.yaml").unlink()
+    in_project(project, end)
+
+
+def test_a_call_that_has_not_finished_fails_for_its_file(project: Path) -> None:
+    (project / "outer.yaml").write_text(
+        "kind: chain\nname: outer\nnodes:\n- {id: w, type: wait, approval: go}\n"
+        "- {id: l, type: loop, items: [x, y], nodes: [{id: a, type: tool, tool: ./answer.yaml, params: {q: $item}},"
+        " {id: v, type: wait, approval: more}]}\n"
+    )
+
+    async def begin(app: App) -> None:
+        for id in ("one", "two"):
+            await app.run(project / "outer.yaml", run_id=id, park=True)
+        await asyncio.to_thread(app.runs.approve, "one", "w")
+        assert (await app.resume("one", park=True)).status == "waiting"
+
+    async def end(app: App) -> None:
+        await asyncio.to_thread(app.runs.approve, "one", "v")
+        failed = await app.resume("one")
+        assert (failed.status, failed.errors[0]["message"]) == ("failed", "there is no file answer.yaml")
+        await asyncio.to_thread(app.runs.approve, "two", "w")
+        with pytest.raises(InvalidFlow, match=r"there is no file answer\.yaml"):
+            await app.resume("two")
+
+    in_project(project, begin)
+    (project / "answer.yaml").unlink()
+    in_project(project, end)

@@ -45,6 +45,9 @@ def test_the_project_keeps_to_the_limits(prose: ModuleType) -> None:
         ("This is no string that JSON can hold.", "is no string"),
         ("What a value begins with says what it is.", "What"),
         ("Ropewalk does it so.", "so."),
+        ("The id of the execution is kept.", "the execution"),
+        ("A run chain calls tools.", "run chain"),
+        ("The fields that every format has.", "every format"),
     ],
 )
 def test_a_phrase_to_reword_is_found(prose: ModuleType, sentence: str, phrase: str) -> None:
@@ -58,6 +61,15 @@ def test_a_phrase_to_reword_is_found(prose: ModuleType, sentence: str, phrase: s
 )
 def test_plain_sentences_pass(prose: ModuleType, sentence: str) -> None:
     assert prose.examine([prose.Text("docs/page.md", 1, sentence)]).phrases == ()
+
+
+def test_former_names_are_found_in_code_too(prose: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("`kind: runchain`\n", encoding="utf-8")
+    for name in ("chains.md", "page.md"):
+        (tmp_path / "docs" / name).write_text("```python\nrun['executionId']\n```\n", encoding="utf-8")
+    monkeypatch.setattr(prose, "PROJECT", tmp_path)
+    assert [(finding.path, finding.line) for finding in prose.former_names()] == [("README.md", 1), ("docs/page.md", 2)]
 
 
 def test_long_sentences_are_counted_without_code(prose: ModuleType, tmp_path: Path) -> None:

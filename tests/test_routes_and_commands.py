@@ -27,6 +27,7 @@ COMMAND_OF: Final[dict[str, str]] = {
     "GET /api/runs": "runs ls",
     "GET /api/runs/{}/graph": "graph",
     "GET /api/runs/{}/events": "runs watch",
+    "GET /api/runs/{}/logs": "runs logs",
     "POST /api/runs/{}/stop": "runs stop",
     "GET /api/runs/{}": "runs show",
     "GET /api/definitions/{}/{}": "runs versions",

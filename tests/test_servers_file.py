@@ -34,12 +34,18 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
           "hub": {"type": "http", "url": "${HUB:-https://hub.example}/mcp?a=1//b", "headers": {"X-Key": "${KEY}"}},
           "old": {"type": "sse", "url": "https://old.example/sse"},
           "sock": {"type": "ws", "url": "wss://sock.example"},
-          "slow": {"command": "slow", "timeout": 600000, "headersHelper": "x", "alwaysLoad": true}}}""",
+          "slow": {"command": "slow", "request_timeout_ms": 600000, "headersHelper": "x", "alwaysLoad": true},
+          "here": {"command": "${CLAUDE_PROJECT_DIR:-.}/bin/x", "args": ["${CLAUDE_PLUGIN_ROOT}/y", "$HOME"]},
+          "helped": {"type": "http", "url": "https://h.example", "headersHelper": "touch ran"}}}""",
         {
             "hub": {"url": "${HUB:-https://hub.example}/mcp?a=1//b", "headers": {"X-Key": "${KEY}"}},
             "slow": {"command": "slow", "timeout": 600.0},
+            "here": {"command": "HERE/bin/x", "args": ["HERE/y", "$HOME"]},
         },
-        {"old": "use the server's streamable HTTP address", "sock": "type ws is not supported"},
+        {
+            "old": "use the server's streamable HTTP address", "sock": "type ws is not supported",
+            "helped": "a command makes the headers of this server, and no such command is run",
+        },
     ),
     "a plugin of claude code": (".mcp.json", '{"db": {"command": "db", "args": []}}', {"db": {"command": "db", "args": []}}, {}),
     "vs code": (
@@ -128,13 +134,35 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
         },
         {"c": "limits the arguments of a tool"},
     ),
+    "variables of gemini": (
+        ".gemini/settings.json",
+        '{"mcpServers": {"a": {"command": "$HOME/x", "args": ["-c", "for f in *; do echo $f $1; done"], "timeout": 900, '
+        '"env": {"KEY": "$KEY_A", "PASS": "pa$word", "FULL": "${B}-$C"}}, '
+        '"b": {"url": "https://$HOST/mcp", "headers": {"X": "Bearer $TOKEN"}}, '
+        '"g": {"httpUrl": "https://g.example", "authProviderType": "google_credentials"}}}',
+        {
+            "a": {
+                "command": "${HOME:-$HOME}/x", "args": ["-c", "for f in *; do echo ${f:-$f} $1; done"], "timeout": 0.9,
+                "env": {"KEY": "${KEY_A}", "PASS": "pa${word:-$word}", "FULL": "${B}-${C}"}, "cwd": "HERE",
+            },
+            "b": {"url": "https://${HOST}/mcp", "headers": {"X": "Bearer ${TOKEN}"}},
+        },
+        {"g": "its login is one of another program"},
+    ),
+    "an extension of gemini": (
+        "gemini-extension.json",
+        '{"name": "x", "mcpServers": {"a": {"command": "node", "args": ["${extensionPath}${/}a.js", "${workspacePath}"]}}}',
+        {"a": {"command": "node", "args": ["HERE/a.js", "HERE"]}},
+        {},
+    ),
     "copilot": (
         "mcp-config.json",
         '{"mcpServers": {"all": {"type": "local", "command": "a", "tools": ["*"]}, "some": {"type": "http", '
-        '"url": "https://s.example", "tools": ["a"]}, "none": {"command": "n", "tools": []}}}',
+        '"url": "https://s.example", "tools": ["a"], "headers": {"K": "$COPILOT_MCP_K", "L": "$OTHER"}}, '
+        '"none": {"command": "n", "tools": []}}}',
         {
             "all": {"command": "a"},
-            "some": {"url": "https://s.example", "tools": ["a"]},
+            "some": {"url": "https://s.example", "tools": ["a"], "headers": {"K": "${COPILOT_MCP_K}", "L": "$OTHER"}},
             "none": {"command": "n", "tools": []},
         },
         {},
@@ -150,11 +178,24 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
     "opencode": (
         "opencode.jsonc",
         '{"$schema": "s", "mcp": {"l": {"type": "local", "command": ["bun", "x", "srv"], "environment": {"A": "1"}, '
-        '"enabled": true}, "r": {"type": "remote", "url": "https://r.example", "timeout": 5000}}}',
+        '"enabled": true}, "r": {"type": "remote", "url": "https://r.example", "timeout": 500, "headers": '
+        '{"Authorization": "Bearer {env:KEY}"}}, "f": {"type": "remote", "url": "https://f.example", "headers": '
+        '{"K": "{file:~/.key}"}}, "off": {"type": "local", "command": ["o"]}}, "tools": {"r_drop*": false, "off*": false, '
+        '"l_*": true}}',
         {
             "l": {"command": "bun", "args": ["x", "srv"], "env": {"A": "1"}},
-            "r": {"url": "https://r.example", "timeout": 5.0},
+            "r": {
+                "url": "https://r.example", "timeout": 0.5, "headers": {"Authorization": "Bearer ${KEY}"},
+                "exclude_tools": ["drop*"],
+            },
         },
+        {"f": "{file:~/.key} is filled in by another program only"},
+    ),
+    "opencode 2": (
+        "opencode.json",
+        '{"mcp": {"servers": {"l": {"type": "local", "command": ["x"], "cwd": ".", "timeout": {"startup": 9000, '
+        '"request": 60000}}, "off": {"type": "local", "command": ["y"], "disabled": true}}}}',
+        {"l": {"command": "x", "args": [], "cwd": ".", "connect_timeout": 9.0, "timeout": 60.0}},
         {},
     ),
     "amazon q": (
@@ -163,15 +204,45 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
         {"q": {"command": "q", "timeout": 120.0, "exclude_tools": ["x"], "cwd": "HERE"}},
         {},
     ),
+    "an agent of amazon q": (
+        ".amazonq/agent.json",
+        '{"name": "a", "mcpServers": {"git": {"command": "g"}, "some": {"command": "s", "timeout": 500}, '
+        '"unused": {"command": "u"}}, "tools": ["fs_read", "@git", "@some/look"], "allowedTools": ["@some"]}',
+        {
+            "git": {"command": "g", "cwd": "HERE"},
+            "some": {"command": "s", "timeout": 0.5, "tools": ["look"], "cwd": "HERE"},
+        },
+        {},
+    ),
+    "kiro": (
+        ".kiro/settings/mcp.json",
+        '{"mcpServers": {"a": {"command": "a", "disabledTools": ["x"], "timeout": 600}}}',
+        {"a": {"command": "a", "exclude_tools": ["x"], "timeout": 0.6, "cwd": "HERE"}},
+        {},
+    ),
+    "junie": (".junie/mcp/mcp.json", '{"mcpServers": {"a": {"command": "a"}}}', {"a": {"command": "a", "cwd": "HERE"}}, {}),
+    "lm studio": (
+        "mcp.json",
+        '{"mcpServers": {"hf": {"url": "https://h.example/mcp", "headers": {"Authorization": "Bearer t"}}}}',
+        {"hf": {"url": "https://h.example/mcp", "headers": {"Authorization": "Bearer t"}}},
+        {},
+    ),
+    "a transport of its own": (
+        "mcp.json",
+        '{"mcpServers": {"a": {"disabled": false, "transport": {"type": "http", "url": "https://a.example", "headers": {"K": "1"}}}}}',
+        {"a": {"url": "https://a.example", "headers": {"K": "1"}}},
+        {},
+    ),
     "codex": (
         "config.toml",
-        '[mcp_servers.a]\ncommand = "a"\nargs = ["1"]\nenv_vars = ["TOKEN"]\nenabled_tools = ["x", "y"]\n'
+        '[mcp_servers.a]\ncommand = "a"\nargs = ["1"]\nenv_vars = ["TOKEN", {name = "T2", source = "local"}]\nenabled_tools = ["x", "y"]\n'
         'disabled_tools = ["y"]\nstartup_timeout_sec = 20\ntool_timeout_sec = 45.5\n'
+        'default_tools_approval_mode = "approve"\n[mcp_servers.a.tools.x]\napproval_mode = "prompt"\n'
         '[mcp_servers.b]\nurl = "https://b.example"\nbearer_token_env_var = "TOKEN"\n'
         'http_headers = {"X-A" = "1"}\nenv_http_headers = {"X-B" = "B"}\n[mcp_servers.c]\nenabled = false\ncommand = "c"\n',
         {
             "a": {
-                "command": "a", "args": ["1"], "env": {"TOKEN": "${TOKEN:-}"}, "tools": ["x", "y"],
+                "command": "a", "args": ["1"], "env": {"TOKEN": "${TOKEN:-}", "T2": "${T2:-}"}, "tools": ["x", "y"],
                 "exclude_tools": ["y"], "connect_timeout": 20, "timeout": 45.5,
             },
             "b": {
@@ -183,10 +254,18 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
     ),
     "continue": (
         "config.yaml",
-        "name: c\nmcpServers:\n  - name: My Server\n    command: uvx\n    args: [x]\n  - name: hidden\n    command: y\n"
-        "    env: {K: '${{ secrets.K }}'}\n",
-        {"My_Server": {"command": "uvx", "args": ["x"]}},
-        {"hidden": "is filled in by another program only"},
+        "name: c\nmcpServers:\n  - name: My Server\n    command: uvx\n    args: [x]\n  - name: local\n    command: y\n"
+        "    args: [--token, '${{ secrets.K }}', '{{.Name}}']\n  - name: hidden\n    command: y\n    args: ['${{ inputs.K }}']\n"
+        "  - name: web\n    type: streamable-http\n    url: https://w.example\n    apiKey: '${{ secrets.W }}'\n    connectionTimeout: 500\n"
+        "    requestOptions: {headers: {X: '1'}, verifySsl: true}\n",
+        {
+            "My_Server": {"command": "uvx", "args": ["x"]},
+            "local": {"command": "y", "args": ["--token", "${K}", "{{.Name}}"]},
+            "web": {
+                "url": "https://w.example", "headers": {"X": "1", "Authorization": "Bearer ${W}"}, "connect_timeout": 0.5,
+            },
+        },
+        {"hidden": "${{ inputs.K }} is filled in by another program only"},
     ),
     "librechat": (
         "librechat.yaml",
@@ -212,6 +291,25 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
             "io.github.x_y": {"command": "c"},
         },
         {},
+    ),
+    "wrong parts of other programs": (
+        ".mcp.json",
+        '{"mcpServers": {"vars": {"command": "x", "env_vars": 5}, "letters": {"command": "x", "env_vars": "TOKEN"}, '
+        '"list": {"url": "http://h", "env_http_headers": ["X"]}, "hole": {"url": "http://h", "env_http_headers": {"X": "A}${B"}}, '
+        '"key": {"url": "http://h", "apiKey": null, "requestOptions": "x"}, "filter": {"command": "x", "disabledTools": "a, b"}, '
+        '"ok": {"type": "http", "url": "http://h", "apiKey": 5}}, "tools": ["read", "write"]}',
+        {"ok": {"url": "http://h", "headers": {"Authorization": "Bearer 5"}}},
+        {
+            "vars": "env_vars must be a list of names", "letters": "env_vars must be a list of names",
+            "list": "env_http_headers must be a table of texts", "hole": "must hold names of environment variables",
+            "key": "requestOptions must be an object", "filter": "disabledTools must be a list of names",
+        },
+    ),
+    "a filter of servers that cannot be read": (
+        ".gemini/settings.json",
+        '{"mcp": {"allowed": "a"}, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}',
+        {},
+        {"a": "mcp.allowed must be a list of names of servers", "b": "mcp.allowed must be a list of names of servers"},
     ),
     "two forms in one file": (
         ".mcp.json",
@@ -240,7 +338,7 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
 def test_a_file_of_another_program_is_read_as_it_is_meant(tmp_path: Path, form: str) -> None:
     name, text, servers, left_out = PUBLIC[form]
     file = tmp_path / name
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     (tmp_path / ".env").write_text("# values\nexport ONE=\"first # one\"\nTWO='two'\nTHREE=3 # three\nno line\n")
     found = read_servers_file(file)
@@ -287,6 +385,13 @@ def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path: Path, given
     assert not config.warnings
 
 
+def test_a_key_near_one_that_decides_nothing_is_a_warning(tmp_path: Path) -> None:
+    keys = ("requestTimeout", "disabledReason", "enabledByDefault", "path", "prompts", "permissions", "startupTimeout")
+    found = read(tmp_path, {"a": {"command": "x", **dict.fromkeys(keys, 1)}})
+    assert (list(found.servers), found.failures, len(found.warnings)) == (["a"], {}, len(keys))
+    assert "unknown key 'requestTimeout' is not read; did you mean 'request_timeout_ms'?" in found.warnings[0]
+
+
 def test_keys_of_other_programs_and_comments_are_left_alone(tmp_path: Path) -> None:
     foreign = {"type": "stdio", "transport": "stdio", "autoApprove": [], "alwaysAllow": [], "oauth": {}}
     config = read(tmp_path, {"a": {"command": "x", "description": "d", **foreign, "_note": 1, "$schema": "s", "//": 2}})
@@ -305,6 +410,29 @@ def test_any_other_unknown_key_is_a_warning(
     monkeypatch.setenv(*next(iter(AGREED.items())))
     App.open(tmp_path, store="memory")
     assert "unknown key 'zzz'" in caplog.text
+
+
+def test_a_part_that_is_not_obeyed_is_a_warning(tmp_path: Path) -> None:
+    codex = {"command": "x", "default_tools_approval_mode": "prompt", "tools": {"t": {"approval_mode": "approve"}}}
+    continued = {
+        "url": "https://w.example",
+        "requestOptions": {"headers": {"X": "1"}, "proxy": "p", "verifySsl": False},
+    }
+    found = read(
+        tmp_path,
+        {
+            "codex": codex,
+            "continue": continued,
+            "quiet": {**codex, "default_tools_approval_mode": "auto"},
+            "odd": {"command": "x", "type": "grpc"},
+        },
+    )
+    assert [warning.partition(": server ")[2] for warning in found.warnings] == [
+        "'codex': the file wants a person to approve calls; only definitions ask for an approval here",
+        "'continue': only headers of requestOptions are read, not proxy, verifySsl",
+        "'odd': type 'grpc' is not known; the server is read by its command or its address",
+    ]
+    assert found.servers["codex"].tools is None
 
 
 def test_what_stands_twice_is_an_error_of_that_server(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import InvalidFlow, NotFound, Place, Problem
-from ropewalk.source.document import render_problem, with_places
+from ropewalk.source.document import doubtful_numbers, render_problem, with_places
 from ropewalk.source.load import load
 from ropewalk.source.locations import Limits
 from tiers import examples
@@ -60,6 +60,17 @@ def test_yaml_is_read_by_the_core_schema_of_1_2():
         "1": "one",
         "no": "off",
     }
+
+
+def test_numbers_that_begin_with_a_zero_are_doubtful() -> None:
+    text = "a: 0777\nb: {c: [-010, 0, 0.5, '0777', 08:30, 2026-01-02, 0o17]}\nd: x 0777\ne: 089\n"
+    doubts = doubtful_numbers(load(text))
+    assert [(item.path, item.place.line, item.place.column, item.message) for item in doubts] == [
+        ("a", 1, 4, '0777 is read as 777; write 0o777 for an octal number, or "0777" for text'),
+        ("b.c[0]", 2, 9, '-010 is read as -10; write -0o10 for an octal number, or "-010" for text'),
+        ("e", 4, 4, '089 is read as 89; write "089" for text'),
+    ]
+    assert doubtful_numbers(load('{"a": 1}')) == []
 
 
 @pytest.mark.parametrize(

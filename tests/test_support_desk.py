@@ -110,7 +110,9 @@ def test_a_refund_waits_for_a_person_and_survives_a_kill(desk: Desk) -> None:
     assert desk.status("t1") == "open"
     assert desk("resume", "one")["result"] == LETTER
     assert (desk.sent("/refunds", "Ada"), desk.sent("/answers", "Ada"), desk.status("t1")) == (1, 2, "closed")
-    parts = {run["id"].partition("/")[2].rpartition("/")[2] for run in desk("runs", "ls", "--all") if "/" in run["id"]}
+    parts = {
+        run["runId"].partition("/")[2].rpartition("/")[2] for run in desk("runs", "ls", "--all") if "/" in run["runId"]
+    }
     assert parts == {"classify", "digest", "history", "refund"}
 
 
@@ -141,7 +143,7 @@ def _approve_over_http(client: httpx2.Client) -> None:
     with client.stream("GET", "/api/runs/three/events") as events:
         kinds = [line.partition(": ")[2] for line in events.iter_lines() if line.startswith("event: ")]
     assert {"node.finished", "run.finished", "end"} <= set(kinds)
-    assert client.get("/api/runs/three").json()["result"]["result"].startswith("Dear Bob")
+    assert client.get("/api/runs/three").json()["result"].startswith("Dear Bob")
     names = {each["name"] for each in client.get("/api/tools").json()["tools"]}
     assert {"desk", "refund", "digest"} <= names
 

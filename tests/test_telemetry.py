@@ -131,7 +131,7 @@ async def test_failures_and_attempts_are_told() -> None:
     spans = {_name(s): s for s in seen.spans}
     assert spans["f"].status.status_code is trace.StatusCode.ERROR
     assert (spans["f"].attributes or {})["error.type"] == "ExecutionFailed"
-    assert [event.name for event in spans["f"].events] == ["attempt.failed"] * 2
+    assert [event.name for event in spans["f"].events] == ["attempt.failed"] * 2 + ["exception"]
     assert spans["invoke_workflow c"].status.status_code is trace.StatusCode.ERROR
 
 

@@ -15,7 +15,7 @@ from ropewalk.doors.cli.commands import COMMANDS, program
 PAGE = Path(__file__).parents[1] / "docs" / "configuration-reference.md"
 UNIT = re.compile(
     r"\b(seconds|milliseconds|ms|minutes|days|bytes|USD|\$|dollars|percent|port|tokens?|turns?|tools?|runs?|nodes?"
-    r"|levels|depth|aliases|calls?|repetitions|requests?|iterations|items|steps|workers|processes|characters|lines"
+    r"|levels|depth|sessions|aliases|calls?|repetitions|requests?|iterations|items|steps|workers|processes|characters|lines"
     r"|connections|versions?|measurements|restarts|attempts|rounds|messages|0 to 1|from 0|priority|starts?|deaths?)\b",
     re.IGNORECASE,
 )

@@ -41,11 +41,11 @@ def main() -> None:
             done = subprocess.run(ropewalk(*args, "--json"), env=env, cwd=HERE, stdout=subprocess.PIPE, check=True)
             return json.loads(done.stdout)
 
-        run = ask("runs", "ls")[0]["id"]
+        run = ask("runs", "ls")[0]["runId"]
         print(f"resuming run {run}")
         result = ask("resume", run)
 
-        processes = [one["process"] for one in result["results"]["each"]]
+        processes = [one["process"] for one in result["result"]["each"]]
         print(f"status {result['status']}; the result holds the work of {len(set(processes))} processes")
         # Only the order in mid-flight when the process died may be there twice; what was recorded never is.
         print(f"shipped: {shipped(log)}")

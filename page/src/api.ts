@@ -3,7 +3,7 @@
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 export type RunLine = {
-  id: string; name: string; kind: string; status: string; startTime: string; endTime: string | null; duration: number | null;
+  runId: string; name: string; kind: string; status: string; startTime: string; endTime: string | null; duration: number | null;
   currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean; queued: boolean; answered: boolean;
   errorMessage?: string | null; waiting?: boolean; undoStatus?: string | null;  // in a list
 };

@@ -3,7 +3,7 @@ import { ask, runAt, type Json } from "./api";
 import { Empty, Status, Trouble, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace } from "./place";
 
-type Head = { id: string; name: string; status: string; ms: number | null };
+type Head = { runId: string; name: string; status: string; ms: number | null };
 type Place = { path: string; a?: Json; b?: Json; more?: number };
 type Change = {
   path: string; what: string; status: string | [string, string]; ms: number | [number, number]; value?: Place[];
@@ -31,8 +31,8 @@ export function Diff({ a, b }: { a: string; b: string }) {
                 <td />
                 {[found.a, found.b].map((one, i) => (
                   <th key={i} scope="col">
-                    {"AB"[i]}: <Link to={runPlace(one.id)}>{one.name || one.id}</Link><br />
-                    <code>{one.id}</code><br /><span className="ended"><Status is={one.status} /> {took(one.ms)}</span>
+                    {"AB"[i]}: <Link to={runPlace(one.runId)}>{one.name || one.runId}</Link><br />
+                    <code>{one.runId}</code><br /><span className="ended"><Status is={one.status} /> {took(one.ms)}</span>
                   </th>
                 ))}
               </tr>

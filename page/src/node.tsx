@@ -123,8 +123,15 @@ function Ended({ instance }: { instance: Instance }) {
       {end.status === "failed" && (
         <div className="trouble">
           <h3 dir="auto">Error: {messageOf(end.error) || "no message"}</h3>
+          {typeof about.at === "string" && <code dir="auto">{about.at}</code>}
           {typeof about.kind === "string" && <small>{about.kind}{about.retryable === false && ", another attempt would not help"}</small>}
         </div>
+      )}
+      {typeof about.stack === "string" && (
+        <details className="value">
+          <summary>Stack</summary>
+          <pre tabIndex={0} dir="auto">{about.stack}</pre>
+        </details>
       )}
     </>
   );

@@ -47,13 +47,13 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   const costs = useMemo(() => costsOf(run?.nodes ?? []), [run]);
   const asked = run?.waitingFor.filter((wait) => waitsStill(states.instances.get(baseOf(wait.path)))) ?? [];
   const status = run ? standing({ ...run, waiting: asked.length > 0 }) : "";
-  useTitle(run ? `${run.name || run.id}: ${status}` : "");
+  useTitle(run ? `${run.name || run.runId}: ${status}` : "");
   if (!run) return <Missing id={id} error={error} />;
-  const goes = !over;
+  const goes = !over, details = detailsOf(run);
   return (
     <div className={`run ${inGraph ? "fill" : ""}`}>
       <div className="about">
-        <h1 dir="auto">{run.name || run.id}</h1>
+        <h1 dir="auto">{run.name || run.runId}</h1>
         <span role="status"><Status is={status} /></span>
         <div className="acts">
           {goes && <Act kind="danger" title="Cancel the steps that are running" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
@@ -68,7 +68,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         <span>{run.definition
           ? <Link to={definitionPlace(run.definition.kind, run.definition.id)}>{run.kind} {run.definition.id}{run.version && ` v${run.version}`}</Link>
           : run.kind}</span>
-        <code>{run.id}</code>
+        <code>{run.runId}</code>
         <span><When at={run.startTime} /></span>
         <span><Elapsed run={run} /></span>
         {run.forkedFrom && <span>forked from <Link to={runPlace(run.forkedFrom)}>{run.forkedFrom}</Link></span>}
@@ -77,7 +77,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         {costs.length > 0 && <Spent costs={costs} />}
       </p>
       <Trouble error={error} />
-      {asked.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.id} wait={wait} done={again} />)}
+      {asked.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.runId} wait={wait} done={again} />)}
       <Facts of={asked.length > 0 ? run.facts : []} />
       {run.undo && <Undone of={run.undo} />}
       <Ended run={run} failed={failed} count={counts.failed ?? 0} choose={(base) => choose(placeIn(base), base)} />
@@ -92,10 +92,10 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
           <Costs of={costs} choose={(place) => (setQuery("view", null), choose(place))} />
         ) : view === "data" ? (
           <div className="data">
-            <Value of={resultOf(run.result)} label="Result" />
+            <Value of={run.result} label="Result" />
             <Value of={run.input} label="Input" />
             {run.error !== null && <Value of={run.error} label="Error" />}
-            {run.result !== null && <Value of={run.result} label="Complete record of the result" />}
+            {details !== null && <Value of={details} label="Details of the result" />}
             {run.endings.length > 0 && <Value of={run.endings} label="How the run had ended before each retry" />}
           </div>
         ) : view === "time" ? (
@@ -106,7 +106,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         ) : <p className="empty" role="status">Loading…</p>}
         {chosen && graph && inGraph && (
           <NodePanel
-            key={chosen} run={run.id} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} over={over}
+            key={chosen} run={run.runId} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} over={over}
             base={instance} setBase={setInstance} close={() => (choose(null), toBox(chosen))}
             endings={run.endings} toIt={byHand.current} retry={over && !run.interrupted && !run.undo?.undoRun ? (path) => act("/retry", { nodes: [path] }) : null}
             fork={(path) => (setForkAt([path]), setDialog("fork"))}
@@ -120,13 +120,16 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   );
 }
 
-/** The value in the record of a result. Each notation has a name of its own for it. */
-const VALUES = ["result", "results", "data", "finalState"];
+/** The fields that only the result of this kind of definition has, such as the variables of a chain. */
+const COMMON = new Set([
+  "runId", "name", "kind", "status", "startTime", "endTime", "duration", "elapsed", "currentNode", "resultCount", "errorCount",
+  "interrupted", "queued", "answered", "definition", "definitionId", "version", "fingerprint", "forkedFrom", "parent", "undo",
+  "budgets", "owner", "input", "result", "error", "endings", "waitingFor", "facts", "nodes", "next", "events",
+]);
 
-function resultOf(record: Json): Json {
-  if (!record || typeof record !== "object" || Array.isArray(record)) return record;
-  const name = VALUES.find((one) => one in record);
-  return name === undefined ? null : record[name];
+function detailsOf(run: Run): Json {
+  const fields = Object.entries(run).filter(([name]) => !COMMON.has(name));
+  return fields.length ? Object.fromEntries(fields) as Json : null;
 }
 
 const waitsStill = (instance: Instance | undefined) => !instance || last(instance).status === "waiting";
@@ -228,7 +231,7 @@ function Fork({ run, at, close }: { run: Run; at: string[]; close: () => void })
         <input value={nodes} onChange={(event) => setNodes(event.target.value)} />
       </label>
       <Act kind="main" does={async () => {
-        const begun = await ask<Begun>(runAt(run.id, "/fork"), { input: readJson(text) ?? null, nodes: nodes.split(/[\s,]+/).filter(Boolean) });
+        const begun = await ask<Begun>(runAt(run.runId, "/fork"), { input: readJson(text) ?? null, nodes: nodes.split(/[\s,]+/).filter(Boolean) });
         close();
         go(runPlace(begun.runId));
       }}>Fork</Act>
@@ -246,7 +249,7 @@ function Compare({ run, close }: { run: Run; close: () => void }) {
   if (typed.trim()) filters.set("text", typed.trim());
   if (!isOfAll) filters.set("flow", run.definition?.kind === "file" ? run.name : run.definition?.id ?? run.name);
   const { found, error } = useAsked((signal) => ask<{ runs: RunLine[] }>(`/api/runs?${filters}`, undefined, signal), [String(filters)]);
-  const others = found?.runs.filter((one) => one.id !== run.id).slice(0, MOST_LISTED) ?? [];
+  const others = found?.runs.filter((one) => one.runId !== run.runId).slice(0, MOST_LISTED) ?? [];
   return (
     <Dialog title="Compare with another run" onClose={close}>
       <div className="tools">
@@ -258,11 +261,11 @@ function Compare({ run, close }: { run: Run; close: () => void }) {
       {found && !others.length && <p className="empty">No other run matches{!isOfAll && " in this definition"}.</p>}
       <ul className="pick" aria-label="Runs to compare with" onKeyDown={arrows}>
         {others.map((one) => (
-          <li key={one.id}>
-            <button data-row="" onClick={() => (close(), go(`${runPlace(run.id)}/diff?with=${encodeURIComponent(one.id)}`))}>
-              <span dir="auto">{one.name || one.id}{one.id === run.forkedFrom && " (this run is its fork)"}</span>
+          <li key={one.runId}>
+            <button data-row="" onClick={() => (close(), go(`${runPlace(run.runId)}/diff?with=${encodeURIComponent(one.runId)}`))}>
+              <span dir="auto">{one.name || one.runId}{one.runId === run.forkedFrom && " (this run is its fork)"}</span>
               <Status is={standing(one)} />
-              <small>{one.id}</small>
+              <small>{one.runId}</small>
               <When at={one.startTime} />
             </button>
           </li>

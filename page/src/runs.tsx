@@ -64,7 +64,7 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
             ))}
           </div>
           {runs.map((run) => 
-            <Row key={run.id} run={run} chosen={two.includes(run.id)} choose={choose} waits={waiting.has(`${run.id}\n${run.currentNode}`)} />
+            <Row key={run.runId} run={run} chosen={two.includes(run.runId)} choose={choose} waits={waiting.has(`${run.runId}\n${run.currentNode}`)} />
           )}
         </div>
       )}
@@ -117,9 +117,9 @@ function useRuns(filters: Record<string, string>) {
   const first = found?.runs ?? null;
   const kept = older?.of === of ? older : null;
   // What was begun since pushes runs from the first page; the pages behind it follow what was its end.
-  const seen = new Set(first?.map((run) => run.id));
-  const runs = first && [...first, ...(kept?.runs.filter((run) => !seen.has(run.id)) ?? [])];
-  const last = kept?.runs.at(-1)?.id ?? first?.at(-1)?.id ?? null;
+  const seen = new Set(first?.map((run) => run.runId));
+  const runs = first && [...first, ...(kept?.runs.filter((run) => !seen.has(run.runId)) ?? [])];
+  const last = kept?.runs.at(-1)?.runId ?? first?.at(-1)?.runId ?? null;
   const full = kept ? !kept.end : (first?.length ?? 0) === PAGE;
   const more = useCallback(async () => {
     setBusy(true);
@@ -165,13 +165,13 @@ const Row = memo(function Row({ run, chosen, choose, waits }: {
     <div className="row" role="row">
       <span role="cell">
         <label className="check">
-          <input type="checkbox" checked={chosen} aria-label={`Compare ${run.id}`} onChange={() => choose(run.id)} />
+          <input type="checkbox" checked={chosen} aria-label={`Compare ${run.runId}`} onChange={() => choose(run.runId)} />
         </label>
       </span>
       <span role="cell"><Status is={standing(run)} />{run.undoStatus && <small> ↶ {undoWord(run.undoStatus)}</small>}</span>
       <span role="cell" className="what">
-        <Link to={runPlace(run.id)} data-row="" dir="auto" title={run.name}>{run.name || run.id}</Link>
-        <small title={run.id}>{run.kind} · {run.id}{run.currentNode && <> · {waits ? <b className="count is-waiting">waiting at {run.currentNode}</b> : `at ${run.currentNode}`}</>}</small>
+        <Link to={runPlace(run.runId)} data-row="" dir="auto" title={run.name}>{run.name || run.runId}</Link>
+        <small title={run.runId}>{run.kind} · {run.runId}{run.currentNode && <> · {waits ? <b className="count is-waiting">waiting at {run.currentNode}</b> : `at ${run.currentNode}`}</>}</small>
         {run.errorMessage && <small className={isBad ? "bad" : undefined} dir="auto" title={run.errorMessage}>{run.errorMessage}</small>}
       </span>
       <span role="cell"><When at={run.startTime} /></span>

@@ -14,7 +14,7 @@ export function UndoDialog({ run, close, done }: { run: Run; close: () => void; 
   return (
     <Dialog title="Undo this run" onClose={close}>
       <p>Each finished step whose tool has an undo is undone, the last one first. Afterwards the run cannot be retried, only forked.</p>
-      <Act kind="danger" does={() => ask(runAt(run.id, "/undo"), { wait: PATIENCE }).then(() => (close(), done()))}>Undo</Act>
+      <Act kind="danger" does={() => ask(runAt(run.runId, "/undo"), { wait: PATIENCE }).then(() => (close(), done()))}>Undo</Act>
     </Dialog>
   );
 }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .expr.reshape import transform as transform
     from .notations.chain.read import ChainMode as ChainMode
     from .notations.chain.read import ErrorStrategy as ErrorStrategy
-    from .notations.chain.read import NodeType as NodeType
+    from .notations.node_types import NodeType as NodeType
     from .notations.records import Outcome as Outcome
     from .tools import ChainResult as ChainResult
     from .tools import ChainStep as ChainStep
@@ -55,7 +55,7 @@ _HOME = {
     "IdempotencyKey": "tools.signature",
     "InvalidFlow": "errors",
     "NodeFailed": "errors",
-    "NodeType": "notations.chain.read",
+    "NodeType": "notations.node_types",
     "NotFound": "errors",
     "Outcome": "app.app",
     "Problem": "errors",

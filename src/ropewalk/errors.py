@@ -139,6 +139,25 @@ class Remedy:
         return self.action.value.format_map({name: repr(value) for name, value in self.arguments.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class StackTrace:
+    """Where an exception was raised: `at` is the last place in the user's code, `text` the whole stack."""
+
+    at: str | None
+    text: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of a failure that show it."""
+        return {name: value for name, value in (("at", self.at), ("stack", self.text)) if value}
+
+
+def trace_in(error: Any) -> StackTrace | None:
+    """Return the stack trace in a recorded failure or in an error of a result."""
+    if not isinstance(error, Mapping) or not (error.get("at") or error.get("stack")):
+        return None
+    return StackTrace(error.get("at"), error.get("stack"))
+
+
 class RopewalkError(Exception):
     """Base class of all errors that Ropewalk raises on purpose.
 
@@ -282,8 +301,8 @@ class NodeFailed(RopewalkError):
     False if another attempt cannot help or would repeat effects. `ran` is True if a tool ran and only its result was
     rejected. `ran_at` has the paths of these tools (`call/pay`) if they ran in a flow that the node called; it is None
     for a tool of the node itself. `classes` names the classes of the exception that a Python function raised. `budgets`
-    has the budget that is used up, with `account`, `limits` and `used`. `retry_after` has the seconds after which the
-    provider of the tool wants the next attempt.
+    has the budget that is used up, with `account`, `limits` and `used`. `trace` is where the tool raised its exception.
+    `retry_after` has the seconds after which the provider of the tool wants the next attempt.
     """
 
     def __init__(
@@ -301,14 +320,25 @@ class NodeFailed(RopewalkError):
         ran_at: Sequence[str] | None = None,
         classes: Iterable[str] = (),
         budgets: Iterable[dict[str, Any]] = (),
+        trace: StackTrace | None = None,
     ) -> None:
-        self.classes, self.budgets = tuple(classes), tuple(budgets)
+        self.classes, self.budgets, self.trace = tuple(classes), tuple(budgets), trace
         self.path, self.message, self.node, self.tool, self.kind = path, message, node, tool, kind
         self.attempts, self.problems = attempts, tuple(problems)
         self.retryable, self.ran = retryable, ran
         self.ran_at = None if ran_at is None else tuple(ran_at)
         self.retry_after: float | None = None
         super().__init__(f"{path}: {message}")
+
+    def event_data(self) -> dict[str, Any]:
+        """Return what an event says of the failure."""
+        trace = {} if self.trace is None else self.trace.to_dict()
+        return {
+            "message": self.message,
+            "kind": self.kind,
+            **({"classes": list(self.classes)} if self.classes else {}),
+            **trace,
+        }
 
 
 class RunTimeout(RopewalkError):
@@ -399,20 +429,37 @@ class FlowFailed(RopewalkError):
     """A run did not complete, or a flow that was called as a tool failed; `result` is its result in its notation.
 
     `ran` is True if its calls took effect and only a result was rejected. `ran_at` has the rejected results that a
-    retry can accept, as `RUN/PATH`.
+    retry can accept, as `RUN/PATH`. `__cause__` is the exception of the tool that failed, if this process executed the
+    run.
     """
 
     def __init__(self, message: str, *, run_id: str, status: str, result: dict[str, Any]) -> None:
         self.run_id, self.status, self.result = run_id, status, result
+        self.__cause__ = getattr(result, "cause", None)
         self.ran = any(_is_after_effects(error) for error in _errors_in(result))
         self.ran_at = tuple(f"{run_id}/{path}" for error in _errors_in(result) for path in rejected_paths(error))
         self.retryable = status != "stopped" and not self.ran
         super().__init__(message)
 
+    @property
+    def trace(self) -> StackTrace | None:
+        """The stack trace of the failure that ended the run."""
+        return next(filter(None, map(trace_in, reversed(_errors_in(self.result)))), None)
+
+
+class FailedResult(dict[str, Any]):
+    """The result of a run that failed in this process; `cause` is the exception of the tool that failed."""
+
+    def __init__(self, result: Mapping[str, Any], cause: BaseException | None) -> None:
+        super().__init__(result)
+        self.cause = cause
+
 
 def failure_data(failed: NodeFailed, path: str | None = None) -> dict[str, Any]:
-    """Return the fields that only some failures have: the tools that ran all the same, and the budget used up."""
-    data: dict[str, Any] = {"budgets": list(failed.budgets)} if failed.budgets else {}
+    """Return the fields that only some failures have: stack trace, used budgets, and tools that ran all the same."""
+    data: dict[str, Any] = {} if failed.trace is None else failed.trace.to_dict()
+    if failed.budgets:
+        data["budgets"] = list(failed.budgets)
     if not failed.ran:
         return data
     data["ran"] = True
@@ -543,14 +590,17 @@ def message_of(error: BaseException | str) -> str:
 
 def exception_text(error: BaseException | str) -> str:
     """Return the text of any exception, with its members if it is a group; "" if it has no text."""
-
-    # U+FFFD replaces NUL and lone surrogates, which not every store can keep.
     try:
         text = message_of(error).strip()
     except Exception:  # noqa: BLE001 - its `__str__` is wrong; callers fall back to its type
         return ""
     if isinstance(error, BaseExceptionGroup):
         text = f"{text}: {_members(error)}"
+    return storable_text(text)
+
+
+def storable_text(text: str) -> str:
+    """Return a text with U+FFFD in place of what not every store can keep: NUL and lone surrogates."""
     return text if text.isascii() and "\0" not in text else re.sub(_UNSTORABLE, "\ufffd", text)
 
 
@@ -602,6 +652,8 @@ class ToolError(RopewalkError):
     """The rejected results inside the flow, as `RUN/PATH`; None if the tool is not a flow."""
     recorded_classes: tuple[str, ...] = ()
     """What `classes` was in the process of the call, for a failure read back from a journal."""
+    trace: StackTrace | None = None
+    """Where the tool raised its exception, once a run has recorded the failure."""
 
     def __init__(
         self, tool_id: str, op: str = "", cause: BaseException | str = "", *, backend: Any = None, problems: Any = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .expr.function_registry import function as expression_function
 from .journal.address import register_store
 from .journal.base_store import BaseStore
-from .notations.chain.node_types import ChainNode, ChainNodeType, add_node_type
+from .notations.node_types import DocumentNode, DocumentNodeType, add_node_type
 from .tools.backends.kinds import BackendKind, backend_kinds, register_backend
 from .tools.backends.sources import ToolSource
 from .tools.tool import Tool
@@ -16,8 +16,8 @@ from .tools.tool import Tool
 __all__ = [
     "BackendKind",
     "BaseStore",
-    "ChainNode",
-    "ChainNodeType",
+    "DocumentNode",
+    "DocumentNodeType",
     "Tool",
     "ToolSource",
     "add_node_type",

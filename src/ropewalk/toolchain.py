@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from .app.app import App
 from .app.chains import ChainService
 from .app.compositions import CompositionService
-from .notations.chain.read import ChainMode, ErrorStrategy, NodeType
-from .notations.composition.read import ComposerNodeType, TransformType
+from .notations.chain.read import ChainMode, ErrorStrategy
+from .notations.node_types import NodeType, TransformType
 from .select.options import SelectionStrategy
 from .select.selector import SelectionResult, Selector
 
@@ -57,6 +57,9 @@ __all__ = [
     "select_tools",
     "stop_execution",
 ]
+
+ComposerNodeType = NodeType
+"""The types of nodes in compositions, which are those in chains."""
 
 P = ParamSpec("P")
 S = TypeVar("S")

@@ -377,8 +377,25 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str | None:
-    """Find the known name that is closest to a misspelt one."""
+KEY_SPELLINGS: Final[dict[str, set[str]]] = {}
+"""By key that paths contain, other names that documents may have for it; a reader of documents adds its own."""
+
+
+@functools.lru_cache(maxsize=1024)
+def camel(key: str) -> str:
+    """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged."""
+    head, *rest = key.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest) if head and rest else key
+
+
+@functools.lru_cache(maxsize=1024)
+def snake(key: str) -> str:
+    """Convert `errorStrategy` to `error_strategy`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
+
+
+def did_you_mean(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Find the known name that is closest to a misspelt one, and at least as similar as `cutoff` (from 0 to 1)."""
 
     # Of very many names only some are compared, those with an equal first or last letter first. Names of hundreds of
     # characters are not compared, because the time grows with the product of both lengths.
@@ -391,7 +408,7 @@ def did_you_mean(word: object, known: Iterable[str]) -> str | None:
         first, last = word[0], word[-1]
         names.sort(key=lambda name: (name[0] != first) + (name[-1] != last) + abs(len(name) - len(word)))
         del names[_MOST_NAMES:]
-    matches = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
     return matches[0] if matches else None
 
 

@@ -13,7 +13,8 @@ import ropewalk
 from chains.conftest import run
 from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, NotFound
-from ropewalk.notations.chain.read import ChainMode, ErrorStrategy, NodeType
+from ropewalk.notations.chain.read import ChainMode, ErrorStrategy
+from ropewalk.notations.node_types import NodeType
 
 A = {"id": "a", "type": "tool", "tool": "t"}
 EVERYTHING: dict[str, Any] = {

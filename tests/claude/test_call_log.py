@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ def test_it_has_input_and_result(caplog: pytest.LogCaptureFixture, monkeypatch: 
     caplog.set_level(level, logger="ropewalk.tools")
     calls = [wants("sign_in", {"user": "ann", "password": "hunter2hunter2"}), wants("misfit", {"user": "ann"})]
     asyncio.run(complete_with_tools("go", client=ScriptedModel(calls, "done"), tools=[sign_in, misfit]))
-    lines = [record.getMessage() for record in caplog.records]
+    lines = [re.sub(r" \[.*use.*?/call\.\w+\]", "", record.getMessage()) for record in caplog.records]
     told = [line for line in lines if " input: " in line or "result: " in line]
     if level == logging.WARNING:
         assert told == []

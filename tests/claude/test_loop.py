@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -379,14 +380,33 @@ def test_an_unknown_stop_reason_and_a_turn_without_calls_stop() -> None:
     assert talk(ScriptedModel(none)).stop_reason == "no_tool_use"
 
 
-def test_every_call_is_in_the_log_with_its_duration(caplog: pytest.LogCaptureFixture) -> None:
+def looked(at: str) -> list[str]:
+    """Return the lines of the log about one call of `look`, without its id."""
+    input, result = f'tool look input: {{"at":"{at}"}}', f'tool look result: "saw {at}"'
+    return ["tool called: look", input, result, "tool look completed in N ms"]
+
+
+def test_the_log_tells_calls_at_the_same_time_apart(caplog: pytest.LogCaptureFixture) -> None:
+    asked = [wants("look", {"at": "x"}), wants("look", {"at": "y"}), wants("act", {})]
     with caplog.at_level(logging.INFO, logger="ropewalk.tools"):
-        talk(ScriptedModel([wants("look", {"at": "x"}), wants("act", {})], "done"), tools=[look, act])
+        talk(ScriptedModel(asked, "done"), tools=[look, act])
     said = [record.getMessage() for record in caplog.records if record.name == "ropewalk.tools"]
-    assert said[0] == "the model asks for 2 tool(s): look, act"
-    assert [line for line in said if line.startswith("tool called: ")] == ["tool called: look", "tool called: act"]
-    assert any(line.startswith("tool look completed in ") and line.endswith(" ms") for line in said)
-    assert any(line.startswith("tool act failed after ") and "required" in line for line in said)
+    assert said[0] == "the model asks for 3 tool(s): look, look, act"
+    by_call: dict[str, list[str]] = {}
+    for line in said[1:]:
+        before, _, rest = line.partition(" [")
+        id, _, after = rest.partition("call.")
+        text = before + after.partition("]")[2]
+        by_call.setdefault(id[-17:], []).append(re.sub(r"[0-9]+ ms", "N ms", text))
+    assert by_call == {
+        "/calls[0]/use[0]/": looked("x"),
+        "/calls[1]/use[0]/": looked("y"),
+        "/calls[2]/use[1]/": [
+            "tool called: act",
+            "tool act input: {}",
+            'tool act failed after N ms: args: "what" is a required property',
+        ],
+    }
 
 
 def test_a_listener_that_raises_changes_nothing() -> None:

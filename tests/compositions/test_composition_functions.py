@@ -13,7 +13,7 @@ from chains.conftest import run
 from ropewalk import App, toolchain, transform
 from ropewalk.errors import InvalidFlow, InvalidInput, JournalConflict, NotFound, RunExists
 from ropewalk.expr import TRANSFORM_TYPES, TRANSFORMS
-from ropewalk.notations.composition.read import ComposerNodeType, TransformType
+from ropewalk.notations.node_types import NodeType, TransformType
 from ropewalk.notations.registry import notation_of
 from ropewalk.testing import ScriptedTools
 
@@ -81,11 +81,11 @@ def test_compositions_are_stored_and_survive_a_restart(default_app: App, file: s
 def test_enumerations_are_exported_and_their_values_are_accepted(default_app: App) -> None:
     """COMP-FN-6"""
     words = {"TOOL", "MAP", "FILTER", "REDUCE", "TRANSFORM", "VALIDATE", "BRANCH", "MERGE", "CONDITIONAL",
-             "PARALLEL", "DELAY", "WAIT"}  # fmt: skip
+             "PARALLEL", "DELAY", "WAIT", "CONDITION", "LOOP"}  # fmt: skip
     assert set(toolchain.ComposerNodeType.__members__) == words
     assert {one.upper() for one in TransformType} == set(TRANSFORM_TYPES) == set(toolchain.TransformType.__members__)
     sort = {"type": TransformType.SORT, "config": {}}
-    made = toolchain.create_composition(nodes=[{"id": "s", "type": ComposerNodeType.TRANSFORM, "transform": sort}])
+    made = toolchain.create_composition(nodes=[{"id": "s", "type": NodeType.TRANSFORM, "transform": sort}])
     assert made.nodes[0] == {"id": "s", "type": "transform", "transform": {"type": "sort", "config": {}}}
 
 

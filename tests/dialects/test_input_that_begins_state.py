@@ -74,14 +74,15 @@ def test_an_experience_does_not_begin_state_that_the_flow_does_not() -> None:
     chain: dict[str, Any] = {
         "kind": "chain",
         "variables": {"v": 1},
-        "nodes": [{"id": "result", "type": "transform", "input": {"v": "$var.v"}}],
+        "nodes": [{"id": "a", "type": "delay", "delay": 0}],
+        "result": {"v": "$var.v"},
     }
     app = App("memory")
     made = app.convert(chain, "experience")  # whose final state is the result, so no node is left
     assert look_of(app, dict(made), {"v": 9}) == {"v": 1}
-    chain["nodes"] = [{"id": "result", "type": "transform", "input": {"w": "$var.v"}}]
+    chain["result"] = {"w": "$var.v"}
     made = app.convert(chain, "experience")
-    assert look_of(app, dict(made), {"v": 9})["result"] == {"w": 1}
+    assert app.run_sync(dict(made), {"v": 9}).result == {"w": 1}
     typed = {**chain, "inputSchema": {"type": "object", "properties": {"v": {"type": "number"}}}}
     with pytest.raises(InvalidFlow, match="the state field 'v' has the name of a property of the input"):
         app.convert(typed, "experience")

@@ -63,5 +63,5 @@ def test_a_tool_that_ends_the_loop_or_its_task_is_told_and_the_run_goes_on_after
     assert (done.code, done.data["error"]["message"], done.data["runId"]) == (1, line, "r")
     assert done.err.splitlines()[0] == f"error: {line}"  # asyncio may have more to say of the task
     again = project("resume", "r", "--json")
-    assert (again.code, again.data["results"]) == (0, {"a": "done", "b": "went on"})
+    assert (again.code, again.data["result"]) == (0, {"a": "done", "b": "went on"})
     assert (project.home / "calls").read_text() == "first "

@@ -30,12 +30,12 @@ def shouts(project):
 def test_a_composition_is_run(shouts):
     done = shouts("run", "shouts.yaml", "--input", '{"texts": ["a", "rope", "sail"]}', "--json")
     assert done.code == 0, done.err
-    assert (done.data["data"], done.data["executionPath"]) == (["ROPE", "SAIL"], ["long", "up", "some"])
+    assert (done.data["result"], done.data["executionPath"]) == (["ROPE", "SAIL"], ["long", "up", "some"])
     shown = shouts(
         "run", "shouts.yaml", "--input", '{"texts": ["a", "rope"]}', "--var", "least=0", "--concurrency", "1"
     )
-    assert 'data: ["A","ROPE"]' in shown.out
-    assert "result:" not in shown.out
+    assert 'result: ["A","ROPE"]' in shown.out
+    assert "data:" not in shown.out
     assert shouts("run", "shouts.yaml", "--input", '{"texts": ["rope"]}', "--concurrency", "1").code == 0
     listed = shouts("runs", "ls", "--json")
     assert [run["kind"] for run in listed.data] == ["composition"] * 3
@@ -78,5 +78,5 @@ def test_a_new_composition_runs_at_once(project, tmp_path_factory):
     for command in ("validate", "run"):
         done = project(command, "composition.yaml", "--json", cwd=demo)
         assert done.code == 0, done.err
-    assert done.data["data"] == {"favourite": "round", "common": ["round"]}
+    assert done.data["result"] == {"favourite": "round", "common": ["round"]}
     assert project("new", "other", "--kind", "compsition", cwd=home).code == 2

@@ -59,7 +59,7 @@ def test_doctor_tells_of_a_damaged_big_value_and_saves_the_other_runs(project):
     assert store_of(done)["saved"][0] == "ok"
     assert "run b: " in store_of(done)["left out"][1]
     assert project("doctor", "--store", "saved.db").code == 0
-    assert [row["id"] for row in project("runs", "ls", "--store", "saved.db", "--json").data] == ["a"]
+    assert [row["runId"] for row in project("runs", "ls", "--store", "saved.db", "--json").data] == ["a"]
     again = project("doctor", "--save", "saved.db", "--json")
     assert "already exists" in store_of(again)["saved"][1]
 

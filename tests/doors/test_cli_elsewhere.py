@@ -93,30 +93,30 @@ def test_a_run_from_outside_of_its_project_finds_its_tools_and_is_listed_here(pr
     outside = tmp_path_factory.mktemp("outside")
     done = project("run", str(project.home / "shout.yaml"), "--json", "--input", '{"text": "a"}', cwd=outside)
     assert done.code == 0, done.err
-    assert [row["id"] for row in project("runs", "ls", "--json", cwd=outside).data] == [done.data["runId"]]
+    assert [row["runId"] for row in project("runs", "ls", "--json", cwd=outside).data] == [done.data["runId"]]
 
 
 def test_a_definition_has_the_tools_of_its_own_project_and_is_recorded_in_that_of_here(project, here):
     path = os.path.relpath(project.home / "shout.yaml", here / "deeper")
     done = project("run", path, "--json", "--input", '{"text": "a"}', cwd=here / "deeper")
     assert done.code == 0, done.err
-    assert done.data["results"] == {"up": "A!"}
+    assert done.data["result"] == {"up": "A!"}
     assert (here / "mine.db").exists()
     assert not (project.home / "runs.db").exists()
-    assert [row["id"] for row in project("runs", "ls", "--json", cwd=here).data] == [done.data["runId"]]
+    assert [row["runId"] for row in project("runs", "ls", "--json", cwd=here).data] == [done.data["runId"]]
 
 
 def test_a_definition_outside_of_every_project_has_the_tools_of_here(project, here, tmp_path_factory):
     loose = tmp_path_factory.mktemp("loose") / "shout.yaml"
     loose.write_text((project.home / "shout.yaml").read_text())
     done = project("run", str(loose), "--json", "--input", '{"text": "a"}', cwd=here)
-    assert done.data["results"] == {"up": "of here"}, done.err
+    assert done.data["result"] == {"up": "of here"}, done.err
 
 
 def test_what_is_said_wins_over_where_the_definition_stands(project, here):
     path = str(project.home / "shout.yaml")
     done = project("run", path, "-C", str(here), "--json", "--input", '{"text": "a"}', cwd=project.home)
-    assert done.data["results"] == {"up": "of here"}, done.err
+    assert done.data["result"] == {"up": "of here"}, done.err
     assert (here / "mine.db").exists()
 
 
@@ -124,7 +124,7 @@ def test_a_run_from_outside_is_resumed_there_with_the_tools_of_its_project(proje
     killed(project, started, here)
     done = project("resume", "killed", "--json", cwd=here)
     assert done.code == 0, done.err
-    assert done.data["results"] == {"first": 2, "wait": "rested"}
+    assert done.data["result"] == {"first": 2, "wait": "rested"}
 
 
 def test_a_run_whose_project_has_moved_is_resumed_where_it_is_now(project, started, tmp_path_factory):
@@ -132,7 +132,7 @@ def test_a_run_whose_project_has_moved_is_resumed_where_it_is_now(project, start
     moved = project.home.rename(tmp_path_factory.mktemp("new") / "place")
     done = project("resume", "killed", "--json", cwd=moved)
     assert done.code == 0, done.err
-    assert done.data["results"] == {"first": 2, "wait": "rested"}
+    assert done.data["result"] == {"first": 2, "wait": "rested"}
 
 
 def test_a_run_from_outside_of_every_project_is_in_the_store_its_project_names(project, started, tmp_path_factory):
@@ -141,4 +141,4 @@ def test_a_run_from_outside_of_every_project_is_in_the_store_its_project_names(p
     assert (project.home / "runs.db").exists()
     done = project("resume", "killed", "-C", str(project.home), "--json", cwd=outside)
     assert done.code == 0, done.err
-    assert done.data["results"] == {"first": 2, "wait": "rested"}
+    assert done.data["result"] == {"first": 2, "wait": "rested"}

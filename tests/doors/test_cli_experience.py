@@ -52,20 +52,20 @@ def test_a_directory_is_run(project, home: Path) -> None:  # type: ignore[no-unt
     """EXP-RUN-1, EXP-RUN-3, EXP-RUN-2, EXP-NODE-9"""
     done = project("run", "steps", "--args", '{"to": "x"}')
     assert done.code == 0, done.err
-    assert 'finalState: {"seen":[["a","x"],["b",null]]}' in done.out
+    assert 'result: {"seen":[["a","x"],["b",null]]}' in done.out
     assert [line.split()[:3] for line in done.err.splitlines() if line[0] == "✓"] == [
         ["✓", "first:", "a"],
         ["✓", "second:", "b"],
     ]
     data = project("run", "steps", "--json", "--input", "{}").data
-    assert (data["status"], data["success"], data["finalState"]["seen"][1]) == ("completed", True, ["b", None])
+    assert (data["status"], data["success"], data["result"]["seen"][1]) == ("completed", True, ["b", None])
 
 
 def test_exit_codes(project, home: Path) -> None:  # type: ignore[no-untyped-def]
     """EXP-RUN-2"""
     project.write("fail", "")
     done = project("run", "steps")
-    assert (done.code, "no luck" in done.out, "finalState: {}" in done.out) == (1, True, True)
+    assert (done.code, "no luck" in done.out, "result: " in done.out) == (1, True, False)
     assert project("run", "nowhere").code == 2
     project.write("state.json", '{"to": 5}')
     done = project("run", "steps", "--state", "state.json")
@@ -101,10 +101,10 @@ def test_every_event_is_told_when_it_is_watched(project, home: Path) -> None:  #
 def test_state_is_seeded_and_kept(project, home: Path) -> None:  # type: ignore[no-untyped-def]
     """EXP-STATE-13, EXP-STATE-14"""
     project.write("state.yaml", "seen: [[z, null]]\nto: me\n")
-    state = project("run", "steps", "--json", "--state", "state.yaml").data["finalState"]
+    state = project("run", "steps", "--json", "--state", "state.yaml").data["result"]
     assert (len(state["seen"]), state["to"]) == (3, "me")
-    assert len(project("run", "steps", "--json", "--keep-state").data["finalState"]["seen"]) == 5
-    assert len(project("run", "steps", "--json").data["finalState"]["seen"]) == 2
+    assert len(project("run", "steps", "--json", "--keep-state").data["result"]["seen"]) == 5
+    assert len(project("run", "steps", "--json").data["result"]["seen"]) == 2
 
 
 def test_a_killed_run_is_resumed(project, home: Path, started: Callable[..., subprocess.Popen[str]]) -> None:  # type: ignore[no-untyped-def]
@@ -121,7 +121,7 @@ def test_a_killed_run_is_resumed(project, home: Path, started: Callable[..., sub
     *events, result = [json.loads(line) for line in done.out.splitlines()]
     told = [(event["kind"], event["path"]) for event in events if (event["data"] or {}).get("replayed")]
     assert told == [("node.started", "a"), ("node.finished", "a")]
-    assert result["finalState"] == {"seen": [["a", "y"], ["b", None]]}
+    assert result["result"] == {"seen": [["a", "y"], ["b", None]]}
     assert (home / "called").read_text() == "abb"
 
 
@@ -132,7 +132,7 @@ def test_a_template_runs_and_validates_against_the_schema(project) -> None:  # t
 
     assert project("new", "mine", "--kind", "experience").code == 0
     data = project("run", "mine", "--json").data
-    assert data["finalState"]["summary"] == "3 greetings, the last one: hello, Alan"
+    assert data["result"]["summary"] == "3 greetings, the last one: hello, Alan"
     schema = project("schema", "experience", "--json").data
     assert schema == json.loads(project("schema", "experience").out)
     assert compile_schema(schema).problems(load(project.home / "mine").data, "") == []

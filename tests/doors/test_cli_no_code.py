@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - documents in few lines
 """`--no-code` runs nothing of a project, and says what it could not check; `tools import`, `trust`, its question."""
 
 from __future__ import annotations
@@ -7,53 +8,128 @@ import os
 import pty
 import sys
 import tomllib
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import fork_server
+from ropewalk.errors import InvalidFlow
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 
-PLANTED = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n"
-FLOW = "kind: chain\nname: f\nnodes: [{id: a, type: tool, tool: upper, params: {text: x}}]\n"
+PLANTED = "from pathlib import Path\nPath({!r}).touch()\n"
+CALL = {"kind": "Call", "tool": "own:x", "args": {"obj": []}}
+# What a definition calls: a tool of a module, of a server, and a flow in Python, which all leave a mark.
+DEFINITIONS = {
+    "chain.yaml": "kind: chain\nname: ch\nnodes:\n  - {id: a, type: tool, tool: upper, params: {text: x}}\n"
+    "  - {id: b, type: tool, tool: 'own:x'}\n  - {id: c, type: tool, tool: sneaky, params: {x: 1}}\n",
+    "composition.yaml": "kind: composition\nname: cn\nnodes:\n  - {id: a, type: tool, tool: 'own:y', inputMapping: {x: 1}}\n"
+    "  - {id: b, type: tool, tool: './flows.py:sneaky', inputMapping: {x: 1}}\n",
+    "composite.yaml": "kind: composite\nname: ce\ndescription: d\nmode: compose\nsteps:\n"
+    "  - {name: a, tool: 'own:x', inputMapping: {x: 1}}\n  - {name: b, tool: sneaky, inputMapping: {x: 1}}\n",
+    "plan.yaml": "kind: plan\nname: pl\ncode: |\n  await own.x(x=1)\n  return await sneaky(x=1)\n",
+    "model.yaml": "kind: plan\nname: mo\norigin: model\ncode: |\n  return await sneaky(x=1)\n",
+    "runchain.yaml": "kind: runchain\nname: rc\nsteps: [{toolId: 'own:x'}, {toolId: sneaky, args: {x: 1}}]\n",
+    "flow.json": json.dumps(
+        {"kind": "flow", "ropewalk": 1, "name": "fl", "body": 0, "regions": [{"nodes": [{"id": "a", "op": CALL}]}]}
+    ),
+    "trip/experience.yaml": "name: ex\nversion: 0.1.0\nstate: {schema: {n: {type: array}}}\ngraph:\n  nodes:\n"
+    "    - {id: a, kind: tool, impl: ./tools/a.py, args: {}}\n    - {id: b, kind: tool, impl: ./tools/b.mjs, args: {}}\n"
+    "  edges: [{from: a, to: b}]\n",
+}  # fmt: skip
 
 
 @pytest.fixture
 def planted(project):
     """A cloned project in which everything that can run leaves a mark."""
-    mark = {"command": "/bin/sh", "args": ["-c", f"touch {project.home / 'ran'}"]}
-    project.write("evil.py", PLANTED)
-    project.write("plan.py", PLANTED)
+    home = project.home
+    python = PLANTED.format(str(home / "ran"))
+    mark = {"command": "/bin/sh", "args": ["-c", f"touch {home / 'ran'}"]}
+    for name in ("evil/__init__.py", "evil/part.py", "trip/tools/__init__.py", "yaml.py", "httpx2.py", "anthropic.py"):
+        project.write(name, python)
+    project.write(
+        "flows.py", f"{python}from ropewalk import plan\n@plan\nasync def sneaky(x: int) -> int:\n    return x\n"
+    )
+    project.write("trip/tools/a.py", f"{python}def run():\n    return {{}}\n")
+    project.write(
+        "trip/tools/b.mjs",
+        f"import fs from 'node:fs'; fs.writeFileSync('{home / 'ran'}', ''); export default () => 1;\n",
+    )
     project.write(".mcp.json", json.dumps({"mcpServers": {"shared": mark}}))
     project.write(
         "ropewalk.toml",
-        "[tools]\nmodules = ['evil']\n[mcp.own]\ncommand = '/bin/sh'\n"
-        f"args = ['-c', 'touch {project.home / 'ran'}']\n"
+        "[tools]\nmodules = ['evil', 'evil.part']\nflows = ['*.yaml', 'flows.py:sneaky']\n[mcp.own]\ncommand = '/bin/sh'\n"
+        f"args = ['-c', 'touch {home / 'ran'}']\n"
         "[providers.far]\nurl = 'http://127.0.0.1:1'\nopenapi = 'http://127.0.0.1:1/x.json'\n"
+        "[backends.shell]\nkind = 'evil.part:Backend'\n[undo.tools]\n'own:x' = 'own:y'\n"
+        "[schedules.s]\ncron = '0 0 * * *'\nflow = 'flows.py:sneaky'\n"
         "[limits.tools.'own:*']\nper_second = 1\n",
     )
-    project.write("f.yaml", FLOW)
+    for name, text in DEFINITIONS.items():
+        project.write(name, text)
     return project
 
 
-@pytest.mark.parametrize(
-    "words", [("validate", "f.yaml"), ("graph", "f.yaml"), ("preview", "f.yaml"), ("convert", "f.yaml", "--to", "flow")]
-)
-def test_nothing_of_a_project_runs_without_code(planted, words):
-    done = planted(*words, "--no-code")
-    assert (done.code, "Traceback" in done.err) == (0, False), done.err
-    assert "not checked, because of --no-code: modules evil; servers own, shared; providers far" in done.err
-    assert not (planted.home / "ran").exists()
+UNCHECKED = "modules evil, evil.part; servers own, shared; providers far; backends shell; flows flows.py:sneaky"
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_nothing_of_a_project_runs_without_code_and_what_is_unknown_is_said(planted, monkeypatch, capfd, name):
+    from ropewalk.doors.cli import definitions
+
+    monkeypatch.chdir(planted.home)
+    text = DEFINITIONS[name]
+    commands = {
+        "graph": definitions.graph,
+        "preview": definitions.preview,
+        "convert": partial(definitions.convert, to="flow"),
+        "validate": definitions.validate,
+    }
+    for command, function in commands.items():
+        # A program is not compiled without the tools that it names, and modules have no place in a flow of its own.
+        refused = command != "validate" and ("kind: plan" in text or (command, "trip" in name) == ("convert", True))
+        with pytest.raises(InvalidFlow) if refused else nullcontext():
+            answer = function(Path(name), no_code=True)
+        assert f"not checked, because of --no-code: {UNCHECKED}" in capfd.readouterr().err
+        assert not (planted.home / "ran").exists(), command
+    assert f"{name}: valid as far as it was checked" in answer.text
+    assert ("own" in text) == (
+        "own" in answer.text and "not loaded, because no code of the project runs" in answer.text
+    )
+    assert ("sneaky" in text) == ("sneaky is a flow in Python, and was not imported" in answer.text)
 
 
 def test_doctor_names_what_it_did_not_check_and_python_files_are_refused(planted):
     done = planted("doctor", "--no-code")
-    for said in ("modules evil", "servers own, shared", "providers far"):
+    for said in UNCHECKED.split("; "):
         assert f"not checked    {said}" in done.out
-    refused = planted("validate", "plan.py:flow", "--no-code")
-    assert (refused.code, "a flow in Python is code" in refused.err) == (3, True), refused.err
+    assert "no server 'own'" not in done.out
+    assert "server own" not in done.out
+    planted.write("agent.yaml", "kind: agent\nname: a\nprompt: hi\ntools: [upper, 'own:x', sneaky]\nmax_rounds: 3\n")
+    agent = planted("validate", "agent.yaml", "--no-code")
+    assert (agent.code, "valid as far as it was checked: 3 unknown tools" in agent.out) == (0, True), agent.err
+    refused = planted("validate", "flows.py:sneaky", "--no-code")
+    assert (refused.code, "is a flow in Python, and was not imported" in refused.err) == (3, True), refused.err
     assert not (planted.home / "ran").exists()
+
+
+def test_the_list_of_tools_says_who_has_not_agreed_to_servers_and_how_to(project, monkeypatch):
+    from ropewalk.doors.cli.tools import ls
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.home / "config"))
+    (project.home / "ropewalk.toml").write_text("")
+    project.write(
+        ".mcp.json", '{"mcpServers": {"s": {"command": "no-such-program"}, "old": {"type": "sse", "url": "https://o"}}}'
+    )
+    text = ls(project=project.home).text
+    assert text.startswith(
+        "no tools; nobody has agreed to these servers yet: s; to agree to them: ropewalk trust, or set ROPEWALK_TRUST=all; "
+        "these cannot be used: old\n"
+    )
+    assert "! s: not started, because nobody has agreed" in text
+    assert "did not answer" not in text
 
 
 def test_servers_of_another_program_are_added_and_the_rest_of_the_file_is_kept(project):

@@ -25,9 +25,9 @@ def test_parts_of_a_run_are_listed_with_all(project: Any) -> None:
     project.write("rw_cli_composites.py", COMPOSITE)
     project.write("outer.yaml", CHAIN)
     done = project("run", "outer.yaml", "--input", '{"text": "x"}', "--id", "r", "--json")
-    assert done.data["results"] == {"a": "X"}, done.err
-    assert [run["id"] for run in project("runs", "ls", "--json").data] == ["r"]
+    assert done.data["result"] == {"a": "X"}, done.err
+    assert [run["runId"] for run in project("runs", "ls", "--json").data] == ["r"]
     listed = project("runs", "ls", "--all", "--json").data
-    assert {run["id"]: run["kind"] for run in listed} == {"r": "chain", "r/a": "composite"}
+    assert {run["runId"]: run["kind"] for run in listed} == {"r": "chain", "r/a": "composite"}
     shown = project("runs", "show", "r/a", "--json").data
     assert (shown["parent"], [node["path"] for node in shown["nodes"]]) == ("r", ["up"])

@@ -133,7 +133,7 @@ nodes:
     inside = project("runs", "export", "r", "--as-test", "--json").data
     assert inside["flow"]["kind"] == "chain"
     assert project("runs", "export", "nope", "--as-test").code == 2
-    assert [row["id"] for row in project("runs", "ls", "--all", "--json").data] == ["r"]
+    assert [row["runId"] for row in project("runs", "ls", "--all", "--json").data] == ["r"]
 
 
 def test_a_run_that_was_stopped_makes_no_case(project) -> None:

@@ -44,7 +44,7 @@ def test_retry_goes_on_with_what_failed(project: Any) -> None:
     assert project("runs", "retry", "r").code == 1
     project.write("luck", "")
     done = project("runs", "retry", "r", "--json")
-    assert (done.code, done.data["runId"], done.data["results"]) == (0, "r", {"up": "A", "lucky": "A!"})
+    assert (done.code, done.data["runId"], done.data["result"]) == (0, "r", {"up": "A", "lucky": "A!"})
     assert (project.home / "tried").read_text() == "xxx"
     assert project("runs", "show", "r").out.count("retried  after failed at ") == 2
     again = project("runs", "retry", "r", "--from", "lucky")
@@ -82,7 +82,7 @@ def test_fork_diff_and_export(project: Any) -> None:
     project.write("luck", "")
     assert project("run", "luck.yaml", "-i", '{"text": "a"}', "--id", "r").code == 0
     forked = project("runs", "fork", "r", "-i", '{"text": "b"}', "--id", "f", "--json")
-    assert (forked.code, forked.data["results"]["lucky"]) == (0, "B!")
+    assert (forked.code, forked.data["result"]["lucky"]) == (0, "B!")
     again = project("runs", "fork", "r", "--id", "g")
     assert (again.code, (project.home / "tried").read_text()) == (0, "xx")
     assert "fork of  r" in project("runs", "show", "f").out
@@ -107,7 +107,7 @@ def test_a_run_is_upgraded_only_when_that_is_meant(project: Any) -> None:
     assert "luck.yaml:5:" in refused.err
     assert "changed in" in refused.err
     done = project("runs", "retry", "r", "--upgrade", "--json")
-    assert (done.code, done.data["results"]) == (0, {"up": "A", "lucky": "X"}), done.err
+    assert (done.code, done.data["result"]) == (0, {"up": "A", "lucky": "X"}), done.err
 
 
 def test_runs_are_found_paged_and_pruned(project: Any) -> None:
@@ -116,7 +116,7 @@ def test_runs_are_found_paged_and_pruned(project: Any) -> None:
         project("run", "luck.yaml" if name == "two" else "shout.yaml", "-i", '{"text": "a"}', "--id", name)
 
     def ids(*words: str) -> list[str]:
-        return [run["id"] for run in project("runs", "ls", *words, "--json").data]
+        return [run["runId"] for run in project("runs", "ls", *words, "--json").data]
 
     assert ids() == ["three", "two", "one"]
     assert ids("--status", "failed", "--status", "stopped") == ["two"]
@@ -174,10 +174,10 @@ def test_a_rejected_result_is_shown_and_accepted(project: Any) -> None:
     assert (project.home / "tried").read_text() == "xx"
     assert '"made"' in project("runs", "show", "r", "--json").out
     done = project("runs", "retry", "r", "--accept", "make", "--json")
-    assert (done.code, done.data["results"]) == (0, {"make": "made"})
+    assert (done.code, done.data["result"]) == (0, {"make": "made"})
     assert project("run", "misfit.yaml", "--id", "s").code == 1
     done = project("runs", "retry", "s", "--accept", 'make={"n": 1}', "--json")
-    assert done.data["results"] == {"make": {"n": 1}}
+    assert done.data["result"] == {"make": {"n": 1}}
     assert (project.home / "tried").read_text() == "xxx"
     called = project("tools", "call", "misfit")
     assert called.code == 1
@@ -208,11 +208,11 @@ def test_a_rejected_result_of_an_inner_flow_is_accepted_through_the_outer_run(pr
     assert "did you mean 'make'" in wrong.err
     done = project("runs", "retry", "r", "--accept", "make", "--json")
     assert done.code == 0, done.err
-    assert done.data["results"] == {"call": {"make": "made"}, "last": 2}
+    assert done.data["result"] == {"call": {"make": "made"}, "last": 2}
     assert project("run", "outer.yaml", "--id", "s").code == 1
     done = project("runs", "retry", "s", "--accept", 'make={"n": 1}', "--json")
     assert done.code == 0, done.err
-    assert done.data["results"] == {"call": {"make": {"n": 1}}, "last": 2}
+    assert done.data["result"] == {"call": {"make": {"n": 1}}, "last": 2}
     assert (project.home / "tried").read_text() == "xx", "one call for each run"
 
 
@@ -229,7 +229,7 @@ def test_the_hint_after_a_failure_in_a_nested_flow_names_the_inner_node(project:
     assert "call/make: misfit ran before and is called again" in again.err
     assert "ropewalk runs retry r --accept call/make" in again.err
     done = project("runs", "retry", "r", "--accept", "call/make", "--json")
-    assert (done.code, done.data["results"]) == (0, {"call": {"make": "made"}}), done.err
+    assert (done.code, done.data["result"]) == (0, {"call": {"make": "made"}}), done.err
     assert (project.home / "tried").read_text() == "xx"
 
 

@@ -82,18 +82,18 @@ nodes:
     said = "c.yaml:8: l[0]/b: `>` cannot order string and number, in `$output.a.v > 3`"
     assert said in done.out
     [run] = project("runs", "ls", "--json").data
-    assert said in project("runs", "retry", run["id"]).out
-    assert said in project("runs", "fork", run["id"]).out
-    assert said in project("runs", "fork", run["id"], "--definition", "c.yaml").out
+    assert said in project("runs", "retry", run["runId"]).out
+    assert said in project("runs", "fork", run["runId"]).out
+    assert said in project("runs", "fork", run["runId"], "--definition", "c.yaml").out
     project.write("c.yaml", "kind: chain\nnodes: []\n")  # what stands there now is something else
-    assert said.partition(": ")[2] in project("runs", "retry", run["id"]).out
-    assert "c.yaml" not in project("runs", "retry", run["id"]).out
+    assert said.partition(": ")[2] in project("runs", "retry", run["runId"]).out
+    assert "c.yaml" not in project("runs", "retry", run["runId"]).out
 
 
 def test_a_run_prints_its_result_on_stdout_and_its_progress_on_stderr(project):
     done = project("run", "shout.yaml", "--input", '{"text": "hé"}')
     assert done.code == 0, done.err
-    assert 'results: {"up":"HÉ!"}' in done.out
+    assert 'result: {"up":"HÉ!"}' in done.out
     assert "✓ up" in done.err
     assert "\x1b" not in done.err + done.out
 
@@ -105,7 +105,7 @@ def test_json_is_exactly_one_object_whatever_tools_print(project):
     assert done.data["status"] == "completed"
     assert done.data["success"] is True
     assert done.data["runId"] == "run-1"
-    assert done.data["results"] == {"up": "A?"}
+    assert done.data["result"] == {"up": "A?"}
     assert done.data["errors"] == []
     assert "noise on stdout" in done.err
     assert "noise of a child" in done.err
@@ -113,9 +113,9 @@ def test_json_is_exactly_one_object_whatever_tools_print(project):
 
 def test_input_comes_from_a_file_or_standard_input(project):
     project.write("in.yaml", "text: from a file\n")
-    assert project("run", "shout.yaml", "--json", "-i", "@in.yaml").data["results"] == {"up": "FROM A FILE!"}
+    assert project("run", "shout.yaml", "--json", "-i", "@in.yaml").data["result"] == {"up": "FROM A FILE!"}
     done = project("run", "shout.yaml", "--json", "--input", "@-", input='{"text": "piped"}')
-    assert done.data["results"] == {"up": "PIPED!"}
+    assert done.data["result"] == {"up": "PIPED!"}
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_wrong_command_line_is_explained(project, words, code, says):
 def test_the_same_id_runs_once(project):
     first = project("run", "shout.yaml", "--json", "--id", "once", "--input", '{"text": "a"}').data
     again = project("run", "shout.yaml", "--json", "--id", "once", "--input", '{"text": "a"}')
-    assert again.data["results"] == first["results"]
+    assert again.data["result"] == first["result"]
     assert "noise" not in again.err.replace("tools imported", "")
 
 
@@ -187,9 +187,9 @@ def test_runs_are_listed_newest_first_and_shown(project):
     for run_id in ("r1", "r2"):
         assert project("run", "shout.yaml", "--id", run_id, "--input", '{"text": "a"}').code == 0
     listed = project("runs", "ls", "--json").data
-    assert [row["id"] for row in listed] == ["r2", "r1"]
-    assert {"id", "name", "kind", "status", "startTime", "endTime", "resultCount", "errorCount"} <= set(listed[0])
-    assert [row["id"] for row in project("runs", "ls", "--json", "--limit", "1").data] == ["r2"]
+    assert [row["runId"] for row in listed] == ["r2", "r1"]
+    assert {"runId", "name", "kind", "status", "startTime", "endTime", "resultCount", "errorCount"} <= set(listed[0])
+    assert [row["runId"] for row in project("runs", "ls", "--json", "--limit", "1").data] == ["r2"]
     assert project("runs", "ls", "--status", "failed").out == "no runs\n"
     assert "r2" in project("runs", "ls").out
     shown = project("runs", "show", "r1", "--json").data
@@ -198,7 +198,7 @@ def test_runs_are_listed_newest_first_and_shown(project):
     assert "✓ up" in project("runs", "show", "r1").out
     watched = project("runs", "watch", "r1", "--json").out.splitlines()
     assert json.loads(watched[-1])["kind"] == "run.finished"
-    assert project("resume", "r1", "--json").data["results"] == {"up": "A!"}
+    assert project("resume", "r1", "--json").data["result"] == {"up": "A!"}
 
 
 def test_what_blocks_gave_is_shown_where_it_is_kept(project):
@@ -242,7 +242,7 @@ def test_an_interrupt_stops_the_run_cleanly(project, started, number):
     assert child.returncode == 130, err
     data = json.loads(out)
     assert data["status"] == "stopped"
-    assert data["results"]["first"] == 2
+    assert data["result"]["first"] == 2
     assert (project.home / "cancelled").exists()
     assert "Traceback" not in err
     assert project("runs", "ls", "--json").data[0]["status"] == "stopped"
@@ -256,7 +256,7 @@ def test_one_interrupt_stops_a_run_whose_async_tool_holds_the_loop(project, star
     child.send_signal(number)
     out, err = child.communicate(timeout=300)
     assert child.returncode == 130, err
-    assert (json.loads(out)["status"], json.loads(out)["results"]) == ("stopped", {"first": 2})
+    assert (json.loads(out)["status"], json.loads(out)["result"]) == ("stopped", {"first": 2})
     assert "a tool blocks the process; it is interrupted" in err
     assert "Traceback" not in err
     assert project("runs", "ls", "--json").data[0]["status"] == "stopped"
@@ -309,7 +309,7 @@ def test_a_killed_run_is_resumed_without_calling_again_what_is_recorded(project,
     child.wait(timeout=300)
     done = project("resume", "killed", "--json")
     assert done.code == 0, done.err
-    assert done.data["results"] == {"first": 2, "wait": "rested"}
+    assert done.data["result"] == {"first": 2, "wait": "rested"}
 
 
 def test_a_killed_run_takes_no_longer_the_later_one_looks(project, started):
@@ -331,7 +331,7 @@ def test_runs_are_found_by_the_status_that_is_listed(project, started):
     child.wait(timeout=300)
     for status, ids in (("interrupted", ["killed"]), ("queued", []), ("completed", [])):
         found = project("runs", "ls", "--status", status, "--status", "failed", "--json")
-        assert [row["id"] for row in found.data] == ids
+        assert [row["runId"] for row in found.data] == ids
     wrong = project("runs", "ls", "--status", "bogus")
     assert (wrong.code, "running, waiting, completed" in wrong.err, "queued, interrupted" in wrong.err) == (
         2,

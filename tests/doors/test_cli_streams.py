@@ -49,7 +49,7 @@ def test_with_closed_streams_a_run_is_the_same(shell: Any, project: Any) -> None
     unheard = shell("run e.yaml --id two --json >&-")
     assert (unheard.returncode, unheard.stdout, "Traceback" in unheard.stderr) == (0, "", False)
     assert shell("run e.yaml --id three <&- >&- 2>&-").returncode == 0
-    assert {row["id"]: row["status"] for row in project("runs", "ls", "--json").data} == dict.fromkeys(
+    assert {row["runId"]: row["status"] for row in project("runs", "ls", "--json").data} == dict.fromkeys(
         ("one", "two", "three"), "completed"
     )
     assert shell("--help >&-").returncode == 0

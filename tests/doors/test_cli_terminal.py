@@ -68,7 +68,7 @@ def test_a_terminal_shows_the_run_live_and_the_result_after(project):
     assert "… slow" in text  # it was seen running
     assert "✓ quick" in text
     assert "2/2" in text
-    assert text.index("2/2") < text.index("results: ")
+    assert text.index("2/2") < text.index("result: ")
 
 
 def test_ctrl_c_on_a_terminal_stops_the_run_and_says_so(project):

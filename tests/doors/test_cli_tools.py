@@ -121,7 +121,7 @@ def test_a_new_project_runs_at_once(project, tmp_path_factory):
     for command in ("validate", "run"):
         done = project(command, "chain.yaml", "--json", cwd=demo)
         assert done.code == 0, done.err
-    assert done.data["results"]["favourite"] == "round"
+    assert done.data["result"]["favourite"] == "round"
     again = project("new", "demo", cwd=home)
     assert again.code == 2
     assert "not empty" in again.err

@@ -61,9 +61,9 @@ def test_a_run_that_waits_ends_the_process_with_4_and_says_how_it_goes_on(projec
     assert {key: wait[key] for key in ("path", "node", "event", "due")} == {
         "path": "paid", "node": "paid", "event": "paid-7", "due": None,
     }  # fmt: skip
-    assert again.data["results"] == {"first": 2}
+    assert again.data["result"] == {"first": 2}
     [row] = project("runs", "ls", "--json", "--status", "waiting").data
-    assert (row["id"], row["status"], row["interrupted"], row["endTime"]) == ("o7", "waiting", False, None)
+    assert (row["runId"], row["status"], row["interrupted"], row["endTime"]) == ("o7", "waiting", False, None)
     shown = project("runs", "show", "o7")
     assert "ropewalk runs send o7 paid-7" in shown.out
     followed = project("runs", "watch", "o7")
@@ -83,7 +83,7 @@ def test_what_is_printed_goes_on_to_the_end(project):
     assert approved.out.splitlines() == ["approved ask of o7: Ship order 7?", "next: ropewalk resume o7"]
     done = project("resume", "o7", "--json")
     assert done.code == 0, done.err
-    assert done.data["results"]["up"] == "BY ANN"
+    assert done.data["result"]["up"] == "BY ANN"
     shown = project("runs", "show", "o7").out
     assert '· ask  got {"approved":true,"by":"ann","note":"fine"}' in shown
 
@@ -176,7 +176,7 @@ def test_with_wait_the_process_stays_and_hears_what_another_one_sends(project, s
     assert said.out.splitlines() == ["approved ask of a: Ship it?"]
     out, err = child.communicate(timeout=300)
     assert child.returncode == 0, err
-    assert json.loads(out)["results"]["ask"] == {"approved": True, "by": "ann", "note": None}
+    assert json.loads(out)["result"]["ask"] == {"approved": True, "by": "ann", "note": None}
 
 
 def test_a_process_that_is_killed_while_it_waits_is_gone_on_for(project, started):
@@ -224,7 +224,7 @@ def test_a_run_that_was_answered_while_nobody_runs_it_is_called_that_with_how_it
     assert (row["status"], row["answered"], row["interrupted"]) == ("waiting", False, False)
     assert project("runs", "send", "o7", "paid-7").code == 0
     for status, ids in (("answered", ["o7"]), ("interrupted", []), ("waiting", [])):
-        assert [row["id"] for row in project("runs", "ls", "--json", "--status", status).data] == ids
+        assert [row["runId"] for row in project("runs", "ls", "--json", "--status", status).data] == ids
     row = project("runs", "show", "o7", "--json").data
     assert (row["status"], row["answered"], row["interrupted"], row["waitingFor"]) == ("running", True, False, [])
     assert project("runs", "ls").out.splitlines()[1].split()[3] == "answered"
@@ -278,7 +278,7 @@ def test_a_wait_whose_time_is_over_is_no_longer_to_be_answered(project):
 def test_what_is_left_of_a_run_that_was_stopped_while_it_waits_is_shown_and_given(project):
     waiting(project)
     stopped = project("runs", "stop", "o7", "--json")
-    assert stopped.data == {"runId": "o7", "id": "o7", "stopped": True, "status": "stopped"}
+    assert stopped.data == {"runId": "o7", "stopped": True, "status": "stopped"}
     [row] = project("runs", "ls", "--json").data
     assert (row["resultCount"], row["errorCount"]) == (1, 1)
     shown = project("runs", "show", "o7")
@@ -286,7 +286,7 @@ def test_what_is_left_of_a_run_that_was_stopped_while_it_waits_is_shown_and_give
     assert "· paid  waited for the event 'paid-7'" in shown.out
     again = project("resume", "o7", "--json")
     assert again.code == 130
-    assert (again.data["results"], again.data["status"]) == ({"first": 2}, "stopped")
+    assert (again.data["result"], again.data["status"]) == ({"first": 2}, "stopped")
     assert [error["kind"] for error in again.data["errors"]] == ["RunStopped"]
     project.write("ask.yaml", ASK)
     assert project("run", "ask.yaml", "--id", "a").code == 4
@@ -334,7 +334,7 @@ def test_a_nested_wait_ends_the_process_with_4_and_is_answered_through_the_outer
     assert "ropewalk runs approve n inner/ask" in part
     assert "then: ropewalk resume n\n" in part, "never an inner part"
     [row] = project("runs", "ls", "--json").data
-    assert (row["id"], row["status"], row["interrupted"]) == ("n", "waiting", False)
+    assert (row["runId"], row["status"], row["interrupted"]) == ("n", "waiting", False)
     refused = project("resume", "n/inner")
     assert refused.code == 1
     assert "run n/inner is part of run n and continues with it; resume n" in refused.err
@@ -409,7 +409,7 @@ def test_a_nested_flow_that_only_pauses_does_not_keep_the_process_of_a_run_that_
     )
     assert project("run", "both.yaml", "--id", "b").code == 4
     [row] = project("runs", "ls", "--json").data
-    assert (row["id"], row["status"]) == ("b", "waiting")
+    assert (row["runId"], row["status"]) == ("b", "waiting")
     assert {part["status"] for part in project("runs", "ls", "--json", "--all").data} == {"waiting"}
 
 
@@ -421,4 +421,4 @@ def test_a_pause_of_a_nested_flow_is_kept_while_the_run_is_released(project):
     assert project("run", "both.yaml", "--id", "b").code == 4
     assert project("runs", "send", "b", "e", "--payload", "7").code == 0
     done = project("resume", "b", "--json")
-    assert (done.code, done.data["results"]) == (0, {"call": {"in": {"pause": None}}, "ask": 7}), done.err
+    assert (done.code, done.data["result"]) == (0, {"call": {"in": {"pause": None}}, "ask": 7}), done.err

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ropewalk import App
-from ropewalk.doors.cli.commands import help_page
+from ropewalk.doors.cli.commands import OLD_OPTIONS, current_words, help_page, program
+from ropewalk.doors.cli.help import written_help
 from ropewalk.errors import ConfigError, InvalidInput
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -140,3 +141,37 @@ def test_a_store_and_a_directory_that_are_none_are_refused_at_once(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="is a file; name its directory"):
         App.open(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("doctor --limit 5", "doctor --timeout 5"),
+        ("mcp --tools --most-listed 7", "mcp --tools --max-listed 7"),
+        ("n8n build --run-id b1 letter", "n8n build --id b1 letter"),
+        ("plan f.yaml --json", "preview f.yaml --json"),
+        ("runs fork r --at a --at each[3]/b", "runs fork r --from a --from each[3]/b"),
+        ("tools select --max 3 letter", "tools select --limit 3 letter"),
+        ("tools select letter --max=3", "tools select letter --limit=3"),
+        ("tools stats --days 30 --runs 9 --json", "tools stats --since 30d --limit 9 --json"),
+        ("tools stats --days=2", "tools stats --since=2d"),
+        ("worker --queues fast slow --grace 1", "worker --queue fast --queue slow --grace 1"),
+        ("tools select -- --max", "tools select -- --max"),
+        ("plan --help", "preview --help"),
+    ],
+)
+def test_former_names_of_commands_and_options_mean_the_new_ones(old: str, new: str) -> None:
+    words = current_words(old.split())
+    if "--help" in words:
+        assert words == new.split()
+        return
+    command, bound, _ = program().parse_args(words, exit_on_error=False, print_error=False)
+    assert (command, bound) == program().parse_args(new.split(), exit_on_error=False, print_error=False)[:2]
+
+
+def test_former_names_are_in_no_help() -> None:
+    for former in OLD_OPTIONS:
+        command, _, option = former.rpartition(" ")
+        page = written_help([*command.split(), "--help"])
+        assert page is not None, command
+        assert f"{option} " not in page

@@ -43,7 +43,7 @@ class OverHttp:
             return None
         run = (await self.client.get(f"/api/runs/{answer.json()['runId']}")).json()
         assert run["definition"] == {"kind": "file", "id": file}
-        return str(answer.json()["results"]["a"])
+        return str(answer.json()["result"]["a"])
 
     async def names(self) -> list[str]:
         """Return the names in the list of definitions."""

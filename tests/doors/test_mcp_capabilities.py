@@ -30,7 +30,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 async def tools(ctx, params):
-    return types.ListToolsResult(tools=[types.Tool(name="who", input_schema={"type": "object"})])
+    names = ["who", *(["asks"] if ctx.session.client_capabilities.elicitation else [])]
+    return types.ListToolsResult(tools=[types.Tool(name=name, input_schema={"type": "object"}) for name in names])
 
 async def who(ctx, params):
     known = ctx.session.client_capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -63,19 +64,26 @@ def test_a_server_learns_what_each_client_can_be_asked(tmp_path: Path, era: str)
         pid, known = json.loads((await client.call_tool("who", {})).content[0].text)  # type: ignore[union-attr]
         return pid, known
 
+    async def names(client: Client) -> list[str]:
+        return sorted(tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools)
+
     async def case() -> None:
         async with App("memory", toolbox=Toolbox(mcp={"w": config})) as app:
             catalogue = Catalogue(Finder(app), [], [Tools(app, prefix=False)])
             gateway = GatewayPassthrough(app, prefix=False)
-            door = McpDoor(catalogue, primitives=Primitives(FlowPrompts(lambda: catalogue.tools), None, gateway))
+            door = McpDoor(
+                catalogue, primitives=Primitives(FlowPrompts(lambda: catalogue.tools), None, gateway), patience=300
+            )
             async with door.open(), Client(door.server, mode=era) as ben:  # type: ignore[arg-type]
                 _, known = await who(ben)
-                assert known == {}
+                assert (known, await names(ben)) == ({}, ["who"])
                 able: dict[str, Any] = {"elicitation_callback": accept, "list_roots_callback": roots}
                 async with Client(door.server, mode=era, **able) as ann:  # type: ignore[arg-type]
+                    assert await names(ann) == ["asks", "who"]  # its first list
+                    assert await names(ben) == ["who"]
                     pid, known = await who(ann)
                     assert known == {"elicitation": {"form": {}, "url": {}}, "roots": {}}
                     assert await who(ann) == (pid, known)
-                assert (await who(ben))[1] == {}
+                assert ((await who(ben))[1], await names(ben)) == ({}, ["who"])
 
     asyncio.run(case())

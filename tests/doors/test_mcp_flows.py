@@ -58,7 +58,7 @@ def test_a_flow_is_a_tool_with_schemas_that_answers_with_structured_content(serv
             assert (result.structured_content, text(result), result.is_error) == ({"result": "AHOY"}, "AHOY", False)
             run = result.meta["ropewalk/run"]
             assert run["status"] == "completed"
-            assert [row["id"] for row in runs(served)] == [run["runId"]]
+            assert [row["runId"] for row in runs(served)] == [run["runId"]]
 
     asyncio.run(case())
 

@@ -85,7 +85,7 @@ def test_on_the_command_line_a_killed_run_waits_on_and_is_answered(
     ]  # fmt: skip
     assert "waits for an answer: asker asks: Which branch of shop?" in project("runs", "show", "d").out
     [listed] = project("runs", "ls", "--status", "waiting", "--json").data
-    assert listed["id"] == "d"
+    assert listed["runId"] == "d"
 
     wrong = project("runs", "send", "d", "ask/question-1", "--payload", '{"branch": "main", "copies": 0}')
     assert wrong.code == 2
@@ -97,7 +97,7 @@ def test_on_the_command_line_a_killed_run_waits_on_and_is_answered(
     assert project("runs", "send", "d", "ask/question-2", "--payload", '"decline"').code == 0
     done = project("resume", "d", "--json")
     assert done.code == 0, done.err
-    assert done.data["results"]["ask"] == {
+    assert done.data["result"]["ask"] == {
         "service": "shop",
         "branch": {"action": "accept", "content": {"branch": "main", "copies": 2}},
         "sure": {"action": "decline"},

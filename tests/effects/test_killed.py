@@ -42,7 +42,7 @@ def heard(event):
 async def main():
     async with App("sqlite:///runs.db", toolbox=Toolbox([pay], strict_output=True)) as app:
         await (app.run(%r, run_id="r", on_event=heard) if moment else app.resume("r"))
-        print(app.runs.get("r")["result"]["errors"])
+        print(app.runs.get("r")["errors"])
 
 asyncio.run(main())
 """

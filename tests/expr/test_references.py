@@ -44,7 +44,6 @@ SCOPE = {
         ("$var.count", 3),
         ("$state.field", True),
         ("$.field", True),
-        ("$", SCOPE["state"]),
         ("$item.price", 2),
         ("$index", 4),
         ("$iteration", 0),
@@ -99,6 +98,12 @@ SCOPE = {
 )
 def test_string_gives(text, expected):
     assert lifted(text, **SCOPE) == expected
+
+
+def test_a_dollar_alone_is_the_state_where_no_node_is_before_another():
+    assert lift("$", frozenset(("input", "state"))) == Ref("state")
+    with pytest.raises(ExpressionError, match="not a reference; for the text itself write"):
+        lift("$", frozenset(("input", "state", "prev")))
 
 
 def test_references_are_resolved_in_objects_and_arrays_to_any_depth():

@@ -84,6 +84,6 @@ def _failed_clearly_and_goes_on(scene: Scene, code: int, said: str) -> None:
     assert row.status == "running", "it can be gone on with"
     done = scene.run("resume", "x", "--json")
     assert done.code == 0, done.err
-    assert [len(one) for one in done.data["results"]["many"]] == [100_000] * 20
+    assert [len(one) for one in done.data["result"]["many"]] == [100_000] * 20
     assert not recorded & set(scene.started(since=lines))
     assert len(scene.started()) <= 20 + 1

@@ -33,7 +33,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     done = scene.run("run", "chain.yaml", "--json", "--id", "x")
     assert done.code == 0, done.err
     assert Counter(scene.started()) == Counter(scene.recorded("x")), "each once"
-    return dict(done.data["results"])
+    return dict(done.data["result"])
 
 
 @pytest.mark.timeout(3600)
@@ -67,7 +67,7 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_been_left_alone(
             continue
         assert done.code == 0, done.err
         assert done.data["status"] == "completed"
-        if done.data["results"] != undisturbed:
+        if done.data["result"] != undisturbed:
             counts.wrong.append(id)
         for lines, recorded in deaths:
             check(scene, id, scene.lines()[:lines], recorded, counts)
@@ -75,7 +75,7 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_been_left_alone(
         assert 0 <= extra <= AT_ONCE * len(deaths)
         assert scene.recorded(id) == set(scene.started())
         again = scene.run("resume", id, "--json")
-        assert again.data["results"] == undisturbed, "a finished run gives its result"
+        assert again.data["result"] == undisturbed, "a finished run gives its result"
     counts.clean()
 
 
@@ -91,7 +91,7 @@ def test_two_processes_that_resume_one_run_do_nothing_twice(
     results = [ended(one) for one in both]
     good = [done for done in results if done.code == 0]
     assert good, results
-    assert all(done.data["results"] == undisturbed for done in good)
+    assert all(done.data["result"] == undisturbed for done in good)
     for done in results:
         if done.code != 0:
             assert "is being executed by" in done.out + done.err
@@ -111,7 +111,7 @@ def test_a_second_run_of_the_same_id_gives_the_result_of_the_first(tmp_path: Pat
     (tmp_path / "go").touch()
     results = [ended(first), ended(second)]
     assert [done.code for done in results] == [0, 0], results
-    assert [done.data["results"] for done in results] == [{"w": "there"}] * 2
+    assert [done.data["result"] for done in results] == [{"w": "there"}] * 2
     assert scene.started() == ["w"]
 
 
@@ -127,7 +127,7 @@ def test_the_second_process_takes_over_when_the_first_is_killed(tmp_path: Path, 
     scene.until(lambda: scene.started() == ["w", "w"], second)
     (tmp_path / "go").touch()
     done = ended(second)
-    assert (done.code, done.data["results"]) == (0, {"w": "there"})
+    assert (done.code, done.data["result"]) == (0, {"w": "there"})
 
 
 STOPPED = """

@@ -95,10 +95,11 @@ def test_the_command_line_shows_what_modules_print_beside_the_result(tmp_path: P
         command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "AMOUNTS_TOKEN": "t"}
     )
     assert done.returncode == 0, done.stderr
-    assert "finalState: {" in done.stdout
+    assert "result: {" in done.stdout
     lines = done.stderr.splitlines()
-    assert "total 42" in lines
-    assert "shown" in lines
+    assert "total: total 42" in lines
+    assert any(line.endswith(": shown") for line in lines)
+    assert "total 42" not in lines
 
 
 async def test_what_is_wrong_with_files_is_told_with_its_place_before_anything_runs(tmp_path: Path) -> None:

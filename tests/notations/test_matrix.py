@@ -7,6 +7,7 @@ cell in sixteen may be refused, and docs/node-fields.md gives the reason of each
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,10 +130,15 @@ def then(use: str = "up", /, **fields: Any) -> Callable[[str], dict[str, Any]]:
     )
 
 
-def written(notation: str) -> dict[str, Any]:
-    name = "$state.o" if notation == "experience" else "$var.o"
-    nodes = node(notation, "a", writes=["o"]), node(notation, "b", args={"s": f"${{{name}}}!"}, after=["a"])
-    return document(notation, *nodes, result=output(notation, "b"))
+def written(root: str) -> Callable[[str], dict[str, Any]]:
+    """A node that reads what another one writes."""
+
+    def make(notation: str) -> dict[str, Any]:
+        reads = {"args": {"s": f"${{{root}.o}}!"}, "when": f'{root}.o == "Q"', "after": ["a"]}
+        nodes = node(notation, "a", writes=["o"]), node(notation, "b", **reads)
+        return document(notation, *nodes, result={"b": output(notation, "b"), "o": f"{root}.o"})
+
+    return make
 
 
 def later(key: str) -> Callable[[str], dict[str, Any]]:
@@ -150,9 +156,8 @@ def waiting(**fields: Any) -> Callable[[str], dict[str, Any]]:
     return lambda notation: document(notation, wait(notation, **fields), result=output(notation))
 
 
-def varied(notation: str) -> dict[str, Any]:
-    name = "$state.v" if notation == "experience" else "$var.v"
-    return document(notation, node(notation, args={"s": name}), variables={"v": "w"}, result=output(notation))
+def varied(root: str) -> Callable[[str], dict[str, Any]]:
+    return one(args={"s": f"{root}.v"}, of={"variables": {"v": "w"}})
 
 
 def doc(**fields: Any) -> Callable[[str], dict[str, Any]]:
@@ -215,6 +220,24 @@ ROWS: dict[str, Row] = {
         ["q"] * 3,
         failures=2,
     ),
+    "on_error.backoff constant": Row(
+        one("flaky", on_error={"policy": "retry", "attempts": 3, "delay": 1, "backoff": "constant"}),
+        "Q",
+        ["q"] * 3,
+        failures=2,
+    ),
+    "on_error.attempts, fallback": Row(
+        one("flaky", on_error={"policy": "fallback", "attempts": 3, "delay": 1, "backoff": "linear", "value": "F"}),
+        "F",
+        ["q"] * 3,
+        failures=9,
+    ),
+    "on_error.attempts, continue": Row(
+        one("flaky", on_error={"policy": "continue", "attempts": 2, "delay": 1, "value": "F"}),
+        "F",
+        ["q"] * 2,
+        failures=9,
+    ),
     "result": Row(lambda n: document(n, node(n), result={"r": output(n)}), {"r": "Q"}, ["q"]),
     "result, of the input": Row(lambda n: document(n, node(n), result="$input.n"), 5, ["q"], FIVE),
     "outputSchema, held": Row(doc(outputSchema={"type": "string"}), "Q", ["q"]),
@@ -230,7 +253,28 @@ ROWS: dict[str, Row] = {
         ["x", "y"],
         {"l": ["x", "y"]},
     ),
-    "writes": Row(written, "Q!", ["q", "Q!"]),
+    "for_each, on_error": Row(
+        one("flaky", args={"s": "$item"}, for_each="$input.l", on_error={"policy": "fallback", "value": "$item"}),
+        ["x", "Y", "Z"],
+        ["x", "y", "z"],
+        LIST,
+        failures=1,
+    ),
+    "for_each, when": Row(one(for_each="$input.l", when="$input.l == null"), None, [], LIST),
+    "wait": Row(one(wait={"event": "go"}), "Q", ["q"], answer=send),
+    "wait, for_each": Row(
+        one(args={"s": "$item"}, for_each="$input.l", wait={"approval": "Sure?"}),
+        ["X", "Y", "Z"],
+        ["x", "y", "z"],
+        LIST,
+        answer=approve,
+    ),
+    "wait, timeout": Row(one(wait={"event": "go", "timeout": 1}), None, [], status="failed"),
+    "wait, on_error": Row(
+        one(wait={"event": "go", "timeout": 1}, on_error={"policy": "fallback", "value": "F"}), "F", []
+    ),
+    "writes, $var": Row(written("$var"), {"b": "Q!", "o": "Q"}, ["q", "Q!"]),
+    "writes, $state": Row(written("$state"), {"b": "Q!", "o": "Q"}, ["q", "Q!"]),
     "event": Row(waiting(event="go"), {"n": 1}, answer=send),
     "event, timeout": Row(waiting(event="go", timeout=1), None, status="failed"),
     "approval": Row(
@@ -262,7 +306,8 @@ ROWS: dict[str, Row] = {
         ["x", "y"],
         {"l": ["x", "y"]},
     ),
-    "document: variables": Row(varied, "W", ["w"]),
+    "document: variables, $var": Row(varied("$var"), "W", ["w"]),
+    "document: variables, $state": Row(varied("$state"), "W", ["w"]),
     "document: errorStrategy": Row(
         lambda n: {**then("flaky")(n), "errorStrategy": "skip"}, "B", ["q", "b"], failures=1
     ),
@@ -327,6 +372,39 @@ def test_an_input_that_breaks_the_schema_calls_nothing(notation: str) -> None:
         assert recorder.calls == []
 
     asyncio.run(run())
+
+
+WRONG = {
+    "when": 5,
+    "condition": 5,
+    "timeout_ms": "soon",
+    "onError": {"policy": "nah"},
+    "on_error": {"policy": "nah"},
+    "args": "$nope",
+    "params": "$nope",
+    "inputMapping": "$nope",
+    "input_mapping": "$nope",
+    "max_retries": -1,
+    "after": 7,
+    "depends_on": 7,
+    "writes": 7,
+    "outputVar": 7,
+}
+
+
+@pytest.mark.parametrize("notation", NOTATIONS)
+@pytest.mark.parametrize("word", WRONG)
+def test_a_wrong_field_has_its_place_whatever_its_word(word: str, notation: str) -> None:
+    given = node(notation, "a", **{word: WRONG[word]})
+    if word in ("params", "inputMapping", "input_mapping"):
+        given.pop("args", None)
+    text = json.dumps(document(notation, given, strict=True), indent=1)
+    with App("memory", tools=Recorder().tools()) as app, pytest.raises(InvalidFlow) as caught:
+        app.load(text)
+    lines = text.splitlines()
+    first = caught.value.problems[0].place
+    assert first is not None
+    assert f'"{word}"' in "".join(lines[first.line - 2 : first.line])
 
 
 @pytest.mark.parametrize("notation", ["composition", "composite"])

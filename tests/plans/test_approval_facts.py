@@ -10,6 +10,7 @@ import yaml
 
 from ropewalk import App, flow, tool
 from ropewalk.app.facts import approval_text
+from ropewalk.check.facts import tool_text
 from ropewalk.testing import ScriptedModel, wants
 
 pytestmark = pytest.mark.anyio
@@ -134,3 +135,16 @@ async def test_a_program_that_waits_answers_with_its_facts(tmp_path: Path) -> No
     assert answer["status"] == "waiting"
     [facts] = answer["facts"]
     assert {row["tool"]: row["undo"] for row in facts["tools"]} == {"order": "cancel", "drop": None}
+
+
+@pytest.mark.parametrize(
+    ("known", "undo", "text"),
+    [
+        (True, "cancel", "write, undo with cancel"),
+        (True, None, "write, no undo"),
+        (False, "cancel", "write, not known here, undo with cancel"),  # the tool is not known; its undo is
+        (False, None, "write, not known here"),
+    ],
+)
+def test_the_words_about_a_tool_say_what_is_not_known(known: bool, undo: str | None, text: str) -> None:
+    assert tool_text({"effect": "write", "undo": undo, "isFlow": False, "known": known}) == text

@@ -312,7 +312,7 @@ async def test_these_programs_do_the_same(code: str) -> None:
     assert "same" in outcomes
 
 
-WRITTEN = {
+WRITTEN: dict[str, list[Any]] = {  # by program: the nodes and the result
     # a line of calls, members and texts
     "x = await mix(v=n)\nawait echo(x['v'], w=f'<{s}>')\nreturn [x.w, n + 1]": [
         {"id": "x", "type": "tool", "tool": "mix", "params": {"v": "$input.n"}},
@@ -322,7 +322,7 @@ WRITTEN = {
             "tool": "echo",
             "params": {"v": "${required($output.x.v)}", "w": "<${$input.s}>"},
         },
-        {"id": "result", "type": "transform", "input": ["${required($output.x.w)}", "${$input.n + 1}"]},
+        ["${required($output.x.w)}", "${$input.n + 1}"],
     ],
     # a loop with one list
     "rows = []\nfor x in xs:\n    row = await mix(v=x)\n    rows.append(row)\nreturn rows": [
@@ -332,7 +332,7 @@ WRITTEN = {
             "items": "$input.xs",
             "nodes": [{"id": "row", "type": "tool", "tool": "mix", "params": {"v": "$item"}}],
         },
-        {"id": "result", "type": "transform", "input": "$output.rows"},
+        "$output.rows",
     ],
     # an approval, a choice, a pause
     "ok = await approve('Go?')\nif ok:\n    w = await echo(v=1)\nelse:\n    w = s\nawait asyncio.sleep(2)\nreturn w": [
@@ -348,7 +348,7 @@ WRITTEN = {
             "otherwise": [{"id": "choice_otherwise", "type": "transform", "input": {"w": "$input.s"}}],
         },
         {"id": "sleep", "type": "delay", "delay": 2000},
-        {"id": "result", "type": "transform", "input": "$output.choice.w"},
+        "$output.choice.w",
     ],
 }
 
@@ -357,7 +357,7 @@ WRITTEN = {
 def test_a_program_becomes_a_readable_chain(code: str) -> None:
     plan = {"kind": "plan", "name": "p", "code": f"{INPUTS}\n{code}", "tools": TOOLS}
     made = App("memory").convert(plan, "chain")
-    assert made["nodes"] == WRITTEN[code]
+    assert [*made["nodes"], made["result"]] == WRITTEN[code]
     assert made["inputSchema"]["required"] == ["n", "s", "f", "xs", "d", "o"]
 
 
@@ -430,8 +430,8 @@ async def orders(count: int) -> list[dict[str, int]]:
 def test_the_schemas_of_tools_are_types() -> None:
     code = "rows = await orders(count=2)\nfor row in rows:\n    await orders(count=row['id'])\nreturn len(rows)"
     made = App(tools=[orders]).convert({"kind": "plan", "name": "p", "code": code}, "chain")
-    _, loop, result = made["nodes"]
-    assert (loop["items"], result["input"]) == ("$output.rows", "${length($output.rows)}")
+    _, loop = made["nodes"]
+    assert (loop["items"], made["result"]) == ("$output.rows", "${length($output.rows)}")
     # Without a schema a value that is no list fails.
     plan = {"kind": "plan", "name": "p", "code": code.replace("len(rows)", "1"), "tools": {"orders": {"id": "orders"}}}
     assert App("memory").convert(plan, "chain")["nodes"][1]["items"] == "${$output.rows + []}"

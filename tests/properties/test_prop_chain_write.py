@@ -184,7 +184,6 @@ async def played(source: Any) -> dict[str, Any]:
 
 
 RENAMED = [
-    (r"(\w+)\[0\]/\1_try", r"\1"),  # tries with a stand-in are two nodes in a chain
     (r"(block(?:_\d+)?)\[0\]/", r"\1/"),  # a block is a branch that is always taken
     (r"(when(?:_\d+)?)\[else\]/\1_else\[0\]/", r"\1[1]/"),  # of more than two branches, each is in the one before
     (r"(when(?:_\d+)?)\[else\]/\1_else\[else\]/", r"\1[else]/"),
@@ -203,11 +202,10 @@ def test_a_flow_does_the_same_as_a_chain(built: Built) -> None:
     document = built.export("chain")
     note(dump(document))
     as_flow, as_chain = asyncio.run(_both(built, document))
-    whole = isinstance(as_flow["result"], dict) and "result" not in as_chain["result"]
-    if as_flow["status"] in ("completed", "partial"):
-        assert as_flow["result"] == (as_chain["result"] if whole else as_chain["result"]["result"])
-    for key in ("result", "data"):
-        del as_flow[key], as_chain[key]
+    for outcome in (as_flow, as_chain):
+        del outcome["data"]
+        if outcome["status"] not in ("completed", "partial"):
+            del outcome["result"]
     [block, *others] = built.flow.body.nodes
     if not others and block.id not in [node["id"] for node in document["nodes"]]:
         inside = f"{block.id}/"  # a block that is the whole flow became the chain's mode

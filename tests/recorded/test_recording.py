@@ -71,7 +71,7 @@ async def test_a_run_gives_a_case_that_the_same_flow_passes() -> None:
         "b": {"tool": "double", "args": {"n": 6}, "gives": 12},
     }
     assert case["expect"]["status"] == "completed"
-    assert case["expect"]["results"]["b"] == 12
+    assert case["expect"]["result"]["b"] == 12
     assert await replayed(case) == []
 
 
@@ -117,7 +117,7 @@ async def test_every_difference_is_told() -> None:
     assert ("", "status differs", "completed", "partial") in found
     gone = await replayed(case, chain(call("a", "double", n=1)))
     assert ("b", "no longer calls double", None, None) in gone
-    assert ("", "results.b differs", 4, None) in gone
+    assert ("", "result.b differs", 4, None) in gone
 
 
 async def test_no_secret_is_in_a_case_and_none_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ async def test_an_event_and_an_approval_come_again(tmp_path: Path) -> None:
         case = await make_case(row, app.runs.history("r"), app.load(flow), flow)
     assert case["waits"] == {"e": {"n": 4}, "ok": {"approved": True, "by": "me"}}
     assert await replayed(case) == []
-    assert ("", "results.a differs", 8, None) not in await replayed(case)
+    assert ("", "result.a differs", 8, None) not in await replayed(case)
 
 
 def test_a_case_file_is_checked_as_a_whole_with_places(tmp_path: Path) -> None:

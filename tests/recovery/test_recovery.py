@@ -104,7 +104,7 @@ def document(text: str) -> Any:
 
 def status(scene: Scene, run_id: str) -> str:
     rows = scene.run("runs", "ls", "--json").data
-    [row] = [row for row in rows if row["id"] == run_id]
+    [row] = [row for row in rows if row["runId"] == run_id]
     flags = [flag for flag in ("interrupted", "answered", "queued") if row[flag]]
     return flags[0] if flags else str(row["status"])
 

@@ -61,7 +61,7 @@ async def test_everyone_reads_the_whole_result(path: Path, tmp_path: Path) -> No
         fork = await app.runs.fork("r", executor=TOOLS)
         assert fork.results == first.results
         shown: Any = app.runs.get("r")
-        assert shown["result"]["results"] == first.results
+        assert shown["result"] == first.results
         assert app.runs.diff("r", fork.run_id)["same"] == STEPS + 1
         exported: Any = app.runs.export("r")
         assert exported["run"]["result"]["results"] == first.results

@@ -37,7 +37,7 @@ def test_a_row_has_every_key_of_get() -> None:
             for key in whole:
                 assert row[key] == whole[key], key
             assert dict(row).keys() == whole.keys()
-            assert (row["status"], row["result"]["results"]) == ("completed", {"v": "A"})
+            assert (row["status"], row["result"]) == ("completed", {"v": "A"})
 
     asyncio.run(case())
 

@@ -118,7 +118,7 @@ def test_http_approves_a_nested_wait_after_the_server_was_killed(
         assert (answered.json()["runId"], answered.json()["answered"]["path"]) == ("r", "call/ask")
         run = wait_until(lambda: (run := run_of(served))["status"] == "completed" and run)
         inner = {"before": "before", "ask": {"approved": True, "by": "ann", "note": None}, "after": "after"}
-        assert run["result"]["results"] == {"call": inner, "last": "last"}
+        assert run["result"] == {"call": inner, "last": "last"}
         assert served.get("/api/waiting").json()["waiting"] == []
     assert calls(tmp_path) == ["before", "after", "last"]
 

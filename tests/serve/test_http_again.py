@@ -45,12 +45,12 @@ def test_a_fork_has_its_own_input_and_the_runs_are_compared(served: Served) -> N
     document = chain(call("a", "add", a="$input.n"), call("b", "add", a=1))
     served.post("/api/runs", {"document": document, "runId": id, "input": {"n": 1}, "wait": 20})
     forked = served.post(f"/api/runs/{id}/fork", {"input": {"n": 5}, "runId": other, "wait": 20}).json()
-    assert (forked["runId"], forked["forkedFrom"], forked["results"]) == (other, id, {"a": 6, "b": 2})
+    assert (forked["runId"], forked["forkedFrom"], forked["result"]) == (other, id, {"a": 6, "b": 2})
     found = served.get(f"/api/runs/{id}/diff", params={"with": other}).json()
     assert (found["input"], found["same"]) == ([{"path": "n", "a": 1, "b": 5}], 1)
     assert [(node["path"], node["value"]) for node in found["nodes"]] == [("a", [{"path": "", "a": 2, "b": 6}])]
     plain = served.post(f"/api/runs/{id}/fork", {"wait": 20}).json()
-    assert plain["results"] == {"a": 2, "b": 2}
+    assert plain["result"] == {"a": 2, "b": 2}
     assert (plain["result"], "executionId" in plain) == ({"a": 2, "b": 2}, False)
     again = served.post(f"/api/runs/{id}/retry", {"nodes": ["b"], "wait": 20}).json()
     assert set(again) == set(served.post("/api/runs", {"document": document, "input": {"n": 1}, "wait": 20}).json()) - {
@@ -66,7 +66,7 @@ def test_a_fork_may_have_another_document_but_none_of_files(served: Served) -> N
     id = fresh()
     served.post("/api/runs", {"document": chain(call("a", "add", a=1)), "runId": id, "wait": 20})
     other = chain(call("a", "add", a=1), call("b", "add", a="$output.a"))
-    assert served.post(f"/api/runs/{id}/fork", {"document": other, "wait": 20}).json()["results"] == {"a": 2, "b": 3}
+    assert served.post(f"/api/runs/{id}/fork", {"document": other, "wait": 20}).json()["result"] == {"a": 2, "b": 3}
     refused = served.post(f"/api/runs/{id}/fork", {"document": "tools.py"})
     assert (refused.status_code, "a definition must be an object" in refused.text) == (422, True)
 
@@ -94,7 +94,7 @@ def test_an_event_is_sent(served: Served) -> None:
     none = served.post(f"/api/runs/{id}/send", {"event": "other", "early": False})
     assert (none.status_code, none.json()["error"]["kind"]) == (409, "NotWaiting")
     assert served.post(f"/api/runs/{id}/send", {"event": "paid", "payload": {"sum": 3}}).json()["sent"]
-    assert ended(served, id)["result"]["results"] == {"w": {"sum": 3}}
+    assert ended(served, id)["result"] == {"w": {"sum": 3}}
 
 
 def park(served: Served, id: str) -> None:
@@ -139,7 +139,7 @@ def test_a_parked_run_that_was_answered_elsewhere_is_called_that_and_gone_on_wit
     assert said.returncode == 0, said.stderr
     listed = served.get("/api/runs?status=answered").json()["runs"]
     for row in (*listed, served.get(f"/api/runs/{id}").json()):
-        assert (row["id"], row["status"], row["answered"], row["interrupted"]) == (id, "running", True, False)
+        assert (row["runId"], row["status"], row["answered"], row["interrupted"]) == (id, "running", True, False)
     assert len(listed) == 1
     assert served.post(f"/api/runs/{id}/resume", {}).status_code == 202
     assert ended(served, id)["status"] == "completed"
@@ -155,10 +155,10 @@ def test_a_rejected_result_is_accepted_and_nothing_is_called_again(served: Serve
     wrong = served.post(f"/api/runs/{id}/retry", {"accept": ["x"]})
     assert (wrong.status_code, wrong.json()["error"]["kind"]) == (404, "NotFound")
     done = served.post(f"/api/runs/{id}/retry", {"accept": ["n"], "wait": 20}).json()
-    assert (done["status"], done["results"]) == ("completed", {"n": f"made {file}"})
+    assert (done["status"], done["result"]) == ("completed", {"n": f"made {file}"})
     assert (served.folder / file).read_text() == "x"
     other = fresh()
     served.post("/api/runs", {"document": document, "runId": other, "wait": 20})
     done = served.post(f"/api/runs/{other}/retry", {"accept": {"n": {"made": 2}}, "wait": 20}).json()
-    assert done["results"] == {"n": {"made": 2}}
+    assert done["result"] == {"n": {"made": 2}}
     assert (served.folder / file).read_text() == "xx"

@@ -51,7 +51,7 @@ def fresh() -> str:
 
 def test_a_document_is_run_and_its_result_waited_for(served: Served) -> None:
     done = served.post("/api/runs", {"document": chain(call("a", "add", a="$input.n")), "input": {"n": 4}, "wait": 20})
-    assert (done.status_code, done.json()["results"]) == (200, {"a": 5})
+    assert (done.status_code, done.json()["result"]) == (200, {"a": 5})
     assert done.json()["status"] == "completed"
     known = served.get(f"/api/runs/{done.json()['runId']}").json()
     assert [(n["path"], n["value"]) for n in known["nodes"]] == [("a", 5)]
@@ -59,7 +59,7 @@ def test_a_document_is_run_and_its_result_waited_for(served: Served) -> None:
 
 def test_a_document_may_be_yaml_text_and_its_problems_have_lines(served: Served) -> None:
     text = "kind: chain\nnodes:\n  - {id: a, type: tool, tool: add, params: {a: 1}}\n"
-    assert served.post("/api/runs", {"document": text, "wait": 20}).json()["results"] == {"a": 2}
+    assert served.post("/api/runs", {"document": text, "wait": 20}).json()["result"] == {"a": 2}
     wrong = served.post("/api/validate", {"document": text.replace("tool: add", "tool: [add]")}).json()
     assert not wrong["valid"]
     assert (wrong["problems"][0]["line"], wrong["problems"][0]["path"]) == (3, "nodes[0].tool")
@@ -123,7 +123,7 @@ def test_the_same_id_again_waits_for_the_run_that_is_under_way(served: Served) -
     assert (short.status_code, short.json()["status"]) == (200, "running")
     threading.Timer(0.2, (served.folder / go).touch).start()
     whole = served.post("/api/runs", {**given, "wait": 20}).json()
-    assert (whole["status"], whole["new"], list(whole["results"])) == ("completed", False, ["w"])
+    assert (whole["status"], whole["new"], list(whole["result"])) == ("completed", False, ["w"])
 
 
 def test_a_run_is_stopped(served: Served) -> None:
@@ -161,7 +161,7 @@ def test_a_definition_is_stored_run_drawn_and_deleted(served: Served) -> None:
     assert id in [d["id"] for d in served.get("/api/definitions").json()["definitions"]]
     given = {"definition": {"kind": "chain", "id": id}, "variables": {"n": 6}, "wait": 20}
     run = served.post("/api/runs", given).json()
-    assert run["results"] == {"a": 7}
+    assert run["result"] == {"a": 7}
     assert served.get(f"/api/runs/{run['runId']}").json()["definitionId"] == id
     picture = served.get(f"/api/definitions/chain/{id}/drawing", params={"format": "svg"})
     assert picture.headers["content-type"].startswith("image/svg+xml")
@@ -341,12 +341,14 @@ def test_flows_in_files_are_listed_looked_at_and_started_and_nothing_else_is(
         assert server.get(f"{address}/drawing", params={"format": "text"}).text.startswith("twice")
         given = {"definition": {"kind": "file", "id": id}, "input": {"n": 4}, "wait": 20}
         done = server.post("/api/runs", given).json()
-        assert (done["results"], done["chainId"]) == ({"a": 8}, id)
+        assert (done["result"], done["chainId"]) == ({"a": 8}, id)
         run = server.get(f"/api/runs/{done['runId']}").json()
         assert (run["definitionId"], run["definition"]) == (id, {"kind": "file", "id": id})
         assert run.pop("events")
-        assert server.get(f"/api/runs/{run['id']}", params={"events": "false"}).json() == run
-        assert [row["id"] for row in server.get("/api/runs", params={"definition": id}).json()["runs"]] == [run["id"]]
+        assert server.get(f"/api/runs/{run['runId']}", params={"events": "false"}).json() == run
+        assert [row["runId"] for row in server.get("/api/runs", params={"definition": id}).json()["runs"]] == [
+            run["runId"]
+        ]
         kept = server.client.delete(address)
         assert (kept.status_code, "is a file of the project" in kept.text) == (405, True)
         for meant in ("twice", "twice.yaml", "twise.yaml"):

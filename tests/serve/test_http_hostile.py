@@ -38,22 +38,22 @@ def test_sql_in_a_parameter_is_a_text(served: Served) -> None:
     """No text widens a query, changes a table or makes the server fail."""
     own = "only-this-run"
     assert served.post("/api/runs", {"document": chain(value="x"), "runId": own, "wait": 20}).status_code == 200
-    before = {run["id"] for run in served.get("/api/runs?limit=1000").json()["runs"]}
+    before = {run["runId"] for run in served.get("/api/runs?limit=1000").json()["runs"]}
     for text in SQL:
         word = quote(text.encode("utf-8", "surrogatepass"), safe="")
         for path in PATHS:
             answer = served.get(path.format(word, word))
             assert answer.status_code < 500, (path, text, answer.text)
             if answer.status_code == 200 and path.startswith("/api/runs?") and "limit" not in path:
-                found = {run["id"] for run in answer.json()["runs"]}
+                found = {run["runId"] for run in answer.json()["runs"]}
                 assert own not in found, (path, text)
         body = {"document": chain(value=text), "runId": f"sql {text}"[:99], "wait": 20}
         headers = {"Content-Type": "application/json"}
         started = served.client.post("/api/runs", content=json.dumps(body).encode(), headers=headers)
         assert started.status_code < 500, (text, started.text)
         if started.status_code == 200:
-            assert started.json()["results"] == {"a": text}
-    assert before <= {run["id"] for run in served.get("/api/runs?limit=1000").json()["runs"]}
+            assert started.json()["result"] == {"a": text}
+    assert before <= {run["runId"] for run in served.get("/api/runs?limit=1000").json()["runs"]}
 
 
 def call(n: int, **more: Any) -> dict[str, Any]:

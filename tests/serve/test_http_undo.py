@@ -80,7 +80,7 @@ def test_a_failed_run_is_undone_and_then_neither_retried_nor_undone_twice(tmp_pa
         done = (await client.post("/api/runs/r/undo", json={"wait": 20})).json()
         assert (done["status"], [step["path"] for step in done["undone"]]) == ("undone", ["one"])
         [undo, run] = (await client.get("/api/runs")).json()["runs"]
-        assert [(line["id"], line["undoStatus"]) for line in (undo, run)] == [("r~undo", None), ("r", "undone")]
+        assert [(line["runId"], line["undoStatus"]) for line in (undo, run)] == [("r~undo", None), ("r", "undone")]
         again = await client.post("/api/runs/r/undo")
         assert (again.status_code, again.json()["undone"]) == (200, done["undone"])
         resumed = (await client.post("/api/runs/r/resume")).json()

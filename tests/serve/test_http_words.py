@@ -120,7 +120,7 @@ def test_the_same_run_sent_by_many_at_once_runs_once_and_is_answered_to_all(serv
         found = list(pool.map(send, range(12)))
     assert [one.status_code for one in found] == [200] * 12, [one.text for one in found]
     assert [one.json()["new"] for one in found].count(True) == 1
-    assert {one.json()["results"]["a"] for one in found} == {2}
+    assert {one.json()["result"]["a"] for one in found} == {2}
 
 
 def test_a_body_that_grows_past_the_limit_is_told_so(served: Served) -> None:

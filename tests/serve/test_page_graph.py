@@ -173,7 +173,7 @@ def test_a_run_that_waits_is_waiting_in_every_list(page: Page, served: Served) -
     page.goto(f"/runs/{id}")
     status(page, "waiting")
     listed = served.get("/api/runs", params={"text": name, "status": "waiting"}).json()["runs"]
-    assert [(run["id"], run["waiting"]) for run in listed] == [(id, True)]
+    assert [(run["runId"], run["waiting"]) for run in listed] == [(id, True)]
     assert served.get("/api/runs", params={"text": name, "status": "running"}).json()["runs"] == []
     page.get_by_role("button", name="Approve").click()
     status(page, "completed")

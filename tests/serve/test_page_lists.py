@@ -92,7 +92,7 @@ def test_runs_are_listed_by_flow_and_until_a_time(served: Served) -> None:
     id = begin(served, chain(call("a", "add", a=1), name=name), wait=20)
 
     def ids(**given: str) -> list[str]:
-        return [run["id"] for run in served.get("/api/runs", params={"flow": name, **given}).json()["runs"]]
+        return [run["runId"] for run in served.get("/api/runs", params={"flow": name, **given}).json()["runs"]]
 
     assert ids() == [id]
     assert ids(until="4e9") == [id]

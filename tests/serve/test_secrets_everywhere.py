@@ -131,9 +131,9 @@ def found(text: str | bytes) -> list[str]:
 def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Served, web: Any) -> None:
     done = served.post("/api/runs", {"document": CHAIN, "runId": "r", "wait": 60})
     assert done.json()["status"] == "partial", done.text
-    assert done.json()["results"]["env"]["TOKEN"] == "***"
-    assert done.json()["results"]["header"]["headers"]["Authorization"] == "Bearer ***"
-    assert done.json()["results"]["header"]["body"] == json.dumps({"also": "$secret.ARG_KEY"}, separators=(",", ":"))
+    assert done.json()["result"]["env"]["TOKEN"] == "***"
+    assert done.json()["result"]["header"]["headers"]["Authorization"] == "Bearer ***"
+    assert done.json()["result"]["header"]["body"] == json.dumps({"also": "$secret.ARG_KEY"}, separators=(",", ":"))
 
     # The tools had them.
     [(headers, body)] = web.got["/web/whoami"]

@@ -97,7 +97,7 @@ def test_starting_a_run_and_waiting_for_its_result_makes_no_hop(monkeypatch: pyt
             async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 body = {"document": CHAIN, "input": {"value": 1}, "wait": 5}
                 done = await client.post("/api/runs", json=body)
-                assert (done.status_code, done.json()["results"]) == (200, {"a": 2})
+                assert (done.status_code, done.json()["result"]) == (200, {"a": 2})
                 assert made == {}
                 assert (await client.get("/api/runs")).status_code == 200
                 assert sum(made.values()) == 1  # the count counts

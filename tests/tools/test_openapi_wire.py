@@ -1,9 +1,12 @@
+# ruff: noqa: E501 - documents in few lines
 """What requests of OpenAPI operations carry, read off a raw socket or off the request that is sent."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +312,97 @@ def test_references_lead_anywhere_in_the_folder_and_not_out_of_it(tmp_path: Path
     assert "no file" in api.skipped["lost"]
 
 
+def test_references_by_identifier_and_by_self() -> None:
+    schemas = {
+        "Pet": {"$id": "https://s.example/pet", "properties": {"n": {"$ref": "#/$defs/N"}, "o": {"$ref": "owner"}},
+                "$defs": {"N": {"type": "string"}}},
+        "Owner": {"$id": "https://s.example/owner", "properties": {"pet": {"$ref": "pet#/$defs/N"}, "a": {"$ref": "#age"},
+                  "whole": {"$ref": "#/components/schemas/Tail"}}, "$defs": {"A": {"$anchor": "age", "type": "integer"}}},
+        "Tail": {"type": "boolean"},
+    }  # fmt: skip
+    refs = (
+        "https://s.example/pet",
+        "https://h.example/api.json#/components/schemas/Tail",
+        "https://s.example/owner#age",
+    )
+    parameters = [{"name": f"p{n}", "in": "query", "schema": {"$ref": ref}} for n, ref in enumerate(refs)]
+    source = {**document(*parameters), "$self": "https://h.example/api.json", "components": {"schemas": schemas}}
+    given = read_openapi(source, name="p").tools[0].input_schema
+    assert given["$defs"] == {
+        "pet": {"properties": {"n": {"$ref": "#/$defs/N"}, "o": {"$ref": "#/$defs/owner"}}},
+        "Tail": {"type": "boolean"},
+        "A": {"type": "integer"},
+        "N": {"type": "string"},
+        "owner": {"properties": {"pet": {"$ref": "#/$defs/N"}, "a": {"$ref": "#/$defs/A"}, "whole": {"$ref": "#/$defs/Tail"}}},
+    }  # fmt: skip
+    lost = read_openapi(document({**parameters[0], "schema": {"$ref": "https://s.example/none"}}), name="p")
+    assert "points outside the document" in lost.skipped["call"]
+    odd = {"$ref": "#/components/schemas/X", "$id": "http://[", "$self": 5}
+    broken = {
+        **document({**parameters[0], "schema": odd}),
+        "components": {"schemas": {"X": {"$id": "http://h:99999/"}}},
+    }
+    assert read_openapi(broken, name="p").tools
+
+
+def test_documents_on_the_same_server_are_fetched_once_and_no_others(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def path(id: str, ref: str) -> dict[str, Any]:
+        return {"get": {"operationId": id, "parameters": [{"name": "n", "in": "query", "schema": {"$ref": ref}}]}}
+
+    refs = {
+        "near": "parts/types.json#/N", "again": "/docs/parts/types.json#/N", "gone": "gone.json#/N", "html": "html#/N",
+        "far": "http://127.0.0.2:1/x#/N", "upper": f"{lab.url}/other.json#/N",
+    }  # fmt: skip
+    lab.on("/docs/api.json", {"openapi": "3.1.0", "paths": {f"/{id}": path(id, ref) for id, ref in refs.items()}})
+    lab.on("/docs/parts/types.json", {"N": {"$ref": "more.yaml#/M"}})
+    lab.on("/docs/parts/more.yaml", b"M: {type: integer}", kind="application/yaml")
+    lab.on("/docs/html", b"<html>", kind="text/html")
+    lab.on("/other.json", {"N": {"type": "string"}})
+
+    async def load() -> Toolbox:
+        config = {"openapi": f"{lab.url}/docs/api.json?key=hush", "headers": {"X-Key": "k"}}
+        async with Toolbox(providers={"p": config}) as box:
+            return box
+
+    box = asyncio.run(load())
+    assert box.ids() == ["p:again", "p:near", "p:upper"]
+    assert {asked.path for asked in lab.asked} == {
+        "/docs/api.json", "/docs/parts/types.json", "/docs/parts/more.yaml", "/docs/gone.json", "/docs/html", "/other.json",
+    }  # fmt: skip
+    assert len(lab.asked) == 6
+    assert box.get("p:near").input_schema["$defs"] == {"N": {"$ref": "#/$defs/M"}, "M": {"type": "integer"}}
+    assert f"cannot be read: {lab.url}/docs/gone.json: HTTP 404" in box.left_out["p:gone"]
+    assert "points to another server" in box.left_out["p:far"]
+    assert "p:html" in box.left_out
+    assert "hush" not in str(box.left_out)
+    monkeypatch.setattr("ropewalk.tools.backends.openapi.references.MAX_FETCHED", 2)
+    assert "refers to more than 2 others" in asyncio.run(load()).left_out["p:upper"]
+
+
+def test_a_document_above_the_limit_is_refused_whole_in_a_file_and_fetched(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.tools.backends.openapi.document.MAX_BYTES", 2_000)
+    small = document(parameter("query"))
+    large = {**small, "x-rest": "r" * 2_000}
+    for name, text in {"s.json": json.dumps(small), "l.json": json.dumps(large), "l.yaml": f"x: {'r' * 2_000}"}.items():
+        (tmp_path / name).write_text(text)
+    assert len(read_openapi(str(tmp_path / "s.json"), name="p").tools) == 1
+    for name in ("l.json", "l.yaml"):
+        with pytest.raises(ConfigError, match="larger than 2,000 bytes"):
+            read_openapi(str(tmp_path / name), name="p")
+    lab.on("/large.json", large)
+    lab.on("/half.json", {**small, "x-rest": "r" * 1_000, "paths": {"/p": {"$ref": "rest.json#/x"}}})
+    lab.on("/rest.json", {"x": {"get": {}}, "x-rest": "r" * 1_000})
+
+    async def load(name: str) -> Toolbox:
+        async with Toolbox(providers={"p": {"openapi": f"{lab.url}/{name}", "url": lab.url}}) as box:
+            return box
+
+    assert "larger than 2,000 bytes" in asyncio.run(load("large.json")).failures["p"]
+    assert "its documents are larger than 2,000 bytes" in str(asyncio.run(load("half.json")).left_out)
+
+
 def test_names_are_cleaned_distinct_and_the_settings_choose_among_them() -> None:
     ids = ("list/all", "list all", "список", "имена", "drop", "keep")
     paths = {f"/{i}": {"get": {"operationId": id}} for i, id in enumerate(ids)}
@@ -336,6 +430,58 @@ def test_one_bad_operation_is_left_out_and_every_operation_is_accounted_for() ->
     assert [operation.method for operation in api.operations.values()] == ["GET", "POST", "QUERY", "COPY"]
 
 
+def scheme(**fields: Any) -> dict[str, Any]:
+    return {**document(security=[{"k": []}]), "components": {"securitySchemes": {"k": fields}}}
+
+
+def only(**methods: Any) -> dict[str, Any]:
+    return {**document(), "paths": {"/p": methods}}
+
+
+BIG = 10**400
+# A document, what is used of it, and what is said of the rest.
+ODD: dict[str, tuple[dict[str, Any], list[str], str]] = {
+    "an answer without a target": (document(responses={"200": {"$ref": "#/none"}}), ["call"], "its answer is not checked: the reference '#/none'"),
+    "an answer of null": (document(responses={"200": None}), ["call"], "its answer is not checked: expected an object"),
+    "an answer without a code": (document(responses={"": {}}), ["call"], "its answer is not checked"),
+    "a number past 64 bits": (document(parameter("query", schema={"maximum": BIG})), ["call"], ""),
+    "a version that YAML reads as a number": ({**document(), "openapi": 3.1}, ["call"], ""),
+    "both versions": ({**document(), "swagger": "2.0"}, ["call"], ""),
+    "a path of a number": ({**document(), "paths": {5: {"get": {"operationId": "x"}}}}, [], "a path must begin with /"),
+    "a method with a space": (only(additionalOperations={"GET X": {"operationId": "x"}}), [], "'GET X' is not a method"),
+    "TRACE by another way": (only(additionalOperations={"TRACE": {"operationId": "x"}}), [], "so it is never sent"),
+    "a tunnel": (only(additionalOperations={"CONNECT": {"operationId": "x"}}), [], "opens a tunnel"),
+    "security of text": (document(security="k"), [], "its security must be a list of objects"),
+    "security with a text": (document(security=["k"]), [], "its security must be a list of objects"),
+    "security of null": ({**document(security=None), "security": [{"k": []}]}, ["call"], "the undefined security scheme 'k'"),
+    "a key in Host": (scheme(type="apiKey", name="Host", **{"in": "header"}), ["call"], "where none can be sent"),
+    "a key without a name": (scheme(type="apiKey", **{"in": "query"}), ["call"], "where none can be sent"),
+    "a client certificate": (scheme(type="mutualTLS"), ["call"], "a client certificate, which cannot be sent"),
+    "schemes in a list": ({**document(security=[{"k": []}]), "components": {"securitySchemes": [1]}}, ["call"], "undefined"),
+    "definitions of security in a list": ({"swagger": "2.0", "host": "h", "securityDefinitions": [1], "paths": document()["paths"]}, ["call"], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_part_costs_no_more_than_itself_and_is_named(name: str) -> None:
+    source, used, said = ODD[name]
+    before = repr(source)
+    api = read_openapi(source, name="p")
+    assert [tool.name for tool in api.tools] == used
+    missing = [operation.security.missing or "" for operation in api.operations.values()]
+    reasons = " ".join((*api.skipped.values(), *api.shortened.values(), *missing))
+    assert said in reasons if said else not reasons.strip()
+    assert repr(source) == before  # it belongs to the caller
+
+
+def test_a_base_path_never_lengthens_the_host() -> None:
+    source = {"swagger": "2.0", "host": "h.example", "basePath": "v1", "paths": {}}
+    assert read_openapi(source, name="p").base == "https://h.example/v1"
+    nested = [{"url": "https://{a}", "variables": {"a": {"default": "{b}"}, "b": {"default": "x"}}}]
+    with pytest.raises(ConfigError, match="a variable inside the value of another one"):
+        read_openapi({**document(), "servers": nested}, name="p")
+
+
 # --- servers and security --------------------------------------------------------------------
 
 
@@ -355,6 +501,32 @@ def test_one_bad_operation_is_left_out_and_every_operation_is_accounted_for() ->
 def test_servers_are_relative_to_the_address_of_the_document(servers: Any, base: str) -> None:
     source = {"openapi": "3.1.0", "paths": {}, **({} if servers is None else {"servers": servers})}
     assert read_openapi(source, name="p", address="http://h.example/docs/openapi.json").base == base
+
+
+VARIABLES = {"region": {"default": "eu", "enum": ["eu", "us"]}, "port": {"default": "443"}}
+SERVER = [{"url": "https://{region}.x.example:{port}/{base}", "variables": VARIABLES}]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "base"),
+    [
+        ({"base": "v2"}, "https://eu.x.example:443/v2"),
+        ({"region": "us", "port": "8443", "base": "v3"}, "https://us.x.example:8443/v3"),
+        ({}, r"has no value for \{base\}; set server_variables\.base"),
+        ({"base": "v2", "region": "mars"}, "server_variables.region: 'mars' is not one of eu, us"),
+        ({"base": "v2", "regoin": "us"}, "server_variables.regoin: no server .* did you mean 'region'"),
+    ],
+)
+def test_settings_choose_the_variables_of_servers(chosen: dict[str, str], base: str) -> None:
+    source = {**document(), "servers": SERVER}
+    if base.startswith("https://"):
+        assert read_openapi(source, name="p", server_variables=chosen).base == base
+        return
+    with pytest.raises(ConfigError, match=base):
+        read_openapi(source, name="p", server_variables=chosen)
+    assert (
+        read_openapi(source, name="p", url="http://own.example", server_variables=chosen).base == "http://own.example"
+    )
 
 
 SCHEMES = {
@@ -415,11 +587,79 @@ def test_a_call_without_its_security_says_so_and_is_not_sent(lab: Any, name: str
         async with Toolbox(providers={"p": {"openapi": secured(lab, name), **settings}}) as box:
             return await Runner(box).run("p:call", {})
 
-    with pytest.raises(ExecutionFailed, match=rf"needs .*\(credentials.{name}\)"):
+    with pytest.raises(ExecutionFailed, match=rf"needs .*\(credentials.{name}\).* or credentials.{name} = false if"):
         asyncio.run(call())
     assert lab.asked == []
     asyncio.run(call(credentials={name: False}))
-    assert len(lab.asked) == 1
+    asyncio.run(call(credentials=False))
+    assert len(lab.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("requirements", "said"),
+    [
+        ([{"head": []}, {}], None),
+        ([], None),
+        (None, None),
+        ([{"head": []}, {"bearer": []}], "set them, or credentials = false if the server asks for none"),
+        ([{"undefined": []}], "needs the undefined security scheme 'undefined'"),
+    ],
+)
+def test_optional_security_is_no_reason_to_refuse(requirements: Any, said: str | None) -> None:
+    more = {} if requirements is None else {"security": requirements}
+    source = {**document(**more), "components": {"securitySchemes": SCHEMES}}
+    missing = read_openapi(source, name="p").operations["call"].security.missing
+    assert (missing is None) if said is None else (said in str(missing))
+    assert read_openapi(source, name="p", credentials=False).operations["call"].security.missing is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            {"status": 401, "body": {"error": "invalid_client", "error_description": "hush-1234"}},
+            "HTTP 401: invalid_client",
+        ),
+        ({"status": 401, "body": {"error": "hush-1234"}}, "HTTP 401, and no access_token"),
+        ({"body": b"<html>hush-1234</html>", "kind": "text/html"}, "HTTP 200 with text/html, not JSON"),
+        (
+            {"status": 302, "body": b"", "Location": "https://x/?s=hush-1234"},
+            "HTTP 302 with application/json, not JSON",
+        ),
+        ({"body": {"access_token": 5, "id_token": "hush-1234"}}, "HTTP 200, and no access_token"),
+        ({"body": b"hush-1234" * 200_000}, "answered more than 1,000,000 bytes"),
+        ("silent", "did not answer within 0.05 s"),
+        ("refused", "token URL at http://127.0.0.1:1: "),
+    ],
+)
+def test_a_token_url_that_gives_no_token_is_named_with_the_reason_and_no_secret(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, answer: Any, said: str
+) -> None:
+    caplog.set_level("DEBUG", logger="ropewalk")
+    source, server, release = secured(lab, "oauth"), lab.url, threading.Event()
+    client = {"client_id": "me", "client_secret": "hush-1234"}
+    if answer == "silent":
+        monkeypatch.setattr("ropewalk.tools.backends.http._TOKEN_SECONDS", 0.05)
+        lab.chunks("/token", "application/json", b"{", release)
+    elif answer == "refused":
+        client["token_url"] = server = "http://127.0.0.1:1"
+    else:
+        lab.on("/token", **answer)
+
+    async def call() -> None:
+        async with Toolbox(providers={"p": {"openapi": source, "credentials": {"oauth": client}}}) as box:
+            await Runner(box).run("p:call", {})
+
+    try:
+        with pytest.raises(ExecutionFailed) as caught:
+            asyncio.run(call())
+    finally:
+        release.set()
+    assert f"the token URL at {server}" in str(caught.value)
+    assert said in str(caught.value)
+    shown = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert "hush" not in shown
+    assert all(asked.path == "/token" for asked in lab.asked)
 
 
 def test_a_fetched_document_cannot_send_the_credentials_of_a_client_elsewhere() -> None:
@@ -457,3 +697,27 @@ def test_the_list_of_tools_names_what_is_left_out_on_request(tmp_path: Path) -> 
     assert "- p:bad: GET /b: parameter 'None': in must be path" in long.text
     assert "- p:no: GET /c: the setting exclude names it ('no')" in long.text
     assert set(long.data["leftOut"]) == {"p:bad", "p:no"}
+
+
+def test_a_schema_of_an_answer_that_is_cut_is_named(tmp_path: Path) -> None:
+    from ropewalk.doors.cli.tools import ls
+
+    large = {"enum": list(range(3_001))}
+    answers = {"small": {"type": "string"}, "large": {"$ref": "#/components/schemas/L"}}
+    paths = {
+        f"/{id}": {
+            "get": {"operationId": id, "responses": {"200": {"content": {"application/json": {"schema": schema}}}}}
+        }
+        for id, schema in answers.items()
+    }
+    source = {
+        "openapi": "3.1.0",
+        "servers": [{"url": "http://h"}],
+        "paths": paths,
+        "components": {"schemas": {"L": large}},
+    }
+    (tmp_path / "api.json").write_text(json.dumps(source))
+    (tmp_path / "ropewalk.toml").write_text('[providers.p]\nopenapi = "api.json"\n')
+    long = ls(left_out=True, project=tmp_path)
+    assert "~ p:large: the schema of its answer has more than 3,000 values; deeper parts accept anything" in long.text
+    assert (long.data["leftOut"], list(long.data["shortened"])) == ({}, ["p:large"])

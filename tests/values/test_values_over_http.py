@@ -11,7 +11,6 @@ import pytest
 
 from claude.wire import StandIn
 from ropewalk.app.lookup import STORED
-from ropewalk.notations.registry import NOTATIONS
 from serve.server import Served, serve
 
 from .flow_kinds import DOCUMENTS, INPUT, KINDS, VALUES, source
@@ -31,6 +30,7 @@ k = flow("k", topic=str)
 k.result(k.call("search", query=k.input.topic))
 """
 JSON_KINDS = [kind for kind in KINDS if kind != "experience"]
+OLD_NAMES = {"id", "executionId", "data", "finalState", "results"}
 MODEL_FREE = [kind for kind in JSON_KINDS if kind != "agent"]
 
 
@@ -40,12 +40,6 @@ def document(kind: str) -> dict[str, Any]:
         exported: dict[str, Any] = source("python", Path()).done().export("flow")
         return exported
     return DOCUMENTS[kind]
-
-
-def value_name(kind: str) -> str:
-    """The field of an HTTP answer that has the value."""
-    names = {"python": "flow", "chain in loop mode": "chain"}
-    return NOTATIONS[names.get(kind, kind)].value
 
 
 def project(folder: Path) -> Path:
@@ -64,15 +58,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     yield from serve(project(tmp_path_factory.mktemp("over_http")), settings=FLOWS, tools=MODULE)
 
 
-def value_of_run(served: Served, kind: str, body: dict[str, Any]) -> Any:
+def value_of_run(served: Served, body: dict[str, Any]) -> Any:
     """Start a run, and return the value in its answer; the record and a second request must have the same."""
     answer = served.post("/api/runs", {**body, "input": INPUT, "wait": 20})
     assert answer.status_code == 200, answer.text
     done = answer.json()
     assert done["status"] == "completed", done
     value = done["result"]
-    assert done[value_name(kind)] == value
-    assert served.get(f"/api/runs/{done['runId']}").json()["result"][value_name(kind)] == value
+    assert OLD_NAMES.isdisjoint(done)
+    record = served.get(f"/api/runs/{done['runId']}").json()
+    assert (record["runId"], record["result"]) == (done["runId"], value)
+    assert OLD_NAMES.isdisjoint(record)
     again = served.post("/api/runs", {**body, "input": INPUT, "wait": 20, "runId": done["runId"]}).json()
     assert (again["new"], again["result"]) == (False, value)
     return value
@@ -82,13 +78,13 @@ def value_of_run(served: Served, kind: str, body: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("kind", MODEL_FREE)
 def test_a_document_gives_its_value(kind: str, as_text: bool, served: Served) -> None:
     given = json.dumps(document(kind)) if as_text else document(kind)
-    assert value_of_run(served, kind, {"document": given}) == VALUES[kind]
+    assert value_of_run(served, {"document": given}) == VALUES[kind]
 
 
 @pytest.mark.parametrize("kind", [*MODEL_FREE, "experience"])
 def test_a_file_of_the_project_gives_its_value(kind: str, served: Served) -> None:
     id = "flows/k" if kind == "experience" else f"flows/{kind}.json"
-    assert value_of_run(served, kind, {"definition": {"kind": "file", "id": id}}) == VALUES[kind]
+    assert value_of_run(served, {"definition": {"kind": "file", "id": id}}) == VALUES[kind]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MODEL_FREE if document(kind)["kind"] in STORED])
@@ -96,7 +92,7 @@ def test_a_stored_definition_gives_its_value(kind: str, served: Served) -> None:
     notation, id = document(kind)["kind"], f"stored-{kind.replace(' ', '-')}"
     created = served.post(f"/api/definitions/{notation}", {"document": {**document(kind), "id": id}})
     assert created.status_code == 201, created.text
-    assert value_of_run(served, kind, {"definition": {"kind": notation, "id": id}}) == VALUES[kind]
+    assert value_of_run(served, {"definition": {"kind": notation, "id": id}}) == VALUES[kind]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in JSON_KINDS if document(kind)["kind"] not in STORED])
@@ -123,7 +119,7 @@ def test_an_experience_is_refused_as_a_document(served: Served) -> None:
 def test_a_flow_of_a_python_file_of_the_project_gives_its_value(served: Served) -> None:
     listed = [line["id"] for line in served.get("/api/definitions").json()["definitions"]]
     assert [id for id in listed if "written" in id] == ["flows/written.py:k"]
-    value_of_run(served, "python", {"definition": {"kind": "file", "id": "flows/written.py:k"}})
+    value_of_run(served, {"definition": {"kind": "file", "id": "flows/written.py:k"}})
 
 
 @pytest.mark.parametrize("where", ["flows/written.py", "flows/written.py:other", "written:k"])
@@ -161,5 +157,5 @@ def test_an_agent_gives_its_value(form: str, with_model: tuple[Served, StandIn])
         "document": {"document": DOCUMENTS["agent"]},
         "definition": {"definition": {"kind": "file", "id": "flows/agent.json"}},
     }
-    assert value_of_run(served, "agent", body[form]) == VALUES["agent"]
+    assert value_of_run(served, body[form]) == VALUES["agent"]
     assert [request["messages"][0]["content"] for request in model.bodies] == ["Tell me of rope."], "asked once"

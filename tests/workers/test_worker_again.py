@@ -11,6 +11,7 @@ import httpx2
 import psycopg
 import pytest
 
+from patience import wait_until
 from ropewalk.journal.postgres.session import parse_target
 
 from .crew import Crew, ended, kill
@@ -116,6 +117,7 @@ def test_over_http_they_are_done_by_workers_too(crew: Start, serve: Callable[[Cr
     scene = scene_of(crew, NEEDS)
     [worker] = scene.hire()
     client = serve(scene)
+    assert client.get("/readyz").text == "ok"
     assert scene.run("run", "chain.yaml", "--id", "x", "-i", '{"file": "there"}').code == 1
     (scene.folder / "there").touch()
 
@@ -127,6 +129,7 @@ def test_over_http_they_are_done_by_workers_too(crew: Start, serve: Callable[[Cr
     assert post("/api/runs/x/retry", wait=30)["status"] == "completed"
     assert post("/api/runs/x/fork", runId="y", nodes=["needs"], wait=30)["status"] == "completed"
     kill(worker)
+    wait_until(lambda: client.get("/readyz").status_code == 503)
     late = scene.submit("chain.yaml", id="late", input={"file": "later"})
     begun = client.post(f"/api/runs/{late}/resume", json={"wait": 0})
     assert (begun.status_code, begun.json()["status"]) == (202, "running")

@@ -52,7 +52,7 @@ def test_a_run_in_line_is_listed_as_queued_and_followed(crew: Start) -> None:
     assert (row["status"], row["queued"], row["interrupted"]) == ("running", True, False)
     assert " queued " in scene.run("runs", "ls").out
     for status, ids in (("queued", ["x"]), ("running", ["x"]), ("interrupted", []), ("completed", [])):
-        assert [row["id"] for row in scene.run("runs", "ls", "--status", status, "--json").data] == ids
+        assert [row["runId"] for row in scene.run("runs", "ls", "--status", status, "--json").data] == ids
     shown = scene.run("runs", "show", "x").out
     assert "status   queued: waiting in queue default, but no worker is running" in shown
     assert "resume" not in shown

@@ -44,7 +44,7 @@ def crew_of_two(tmp_path: Path, own_url: str) -> Iterator[Crew]:
 
 def started(scene: Crew, name: str) -> set[str]:
     rows = scene.run("runs", "ls", "--json", "--limit", "1000").data
-    return {row["id"].rpartition("/")[2][:19] for row in rows if row["id"].startswith(f"schedule/{name}/")}
+    return {row["runId"].rpartition("/")[2][:19] for row in rows if row["runId"].startswith(f"schedule/{name}/")}
 
 
 def check_missed(policy: str, missed: dict[str, str], runs: set[str]) -> None:

@@ -18,7 +18,7 @@ Start = Callable[..., Crew]
 
 
 def starts(crew: Crew) -> list[str]:
-    return [row["id"] for row in crew.run("runs", "ls", "--json").data if row["id"].startswith("schedule/often/")]
+    return [row["runId"] for row in crew.run("runs", "ls", "--json").data if row["runId"].startswith("schedule/often/")]
 
 
 def test_each_time_that_is_due_starts_one_run_whatever_the_number_of_workers(crew: Start) -> None:
@@ -70,8 +70,8 @@ def test_a_schedule_that_cannot_run_is_a_failed_run_each_time_it_is_due(crew: St
     assert scene.run("schedules", "pause", "often").code == 0
     rows = scene.run("runs", "ls", "--json").data
     assert {(row["kind"], row["name"], row["status"]) for row in rows} == {("schedule", "often", "failed")}
-    assert "gone.yaml" in scene.run("runs", "show", rows[0]["id"]).out
-    retried = scene.run("runs", "retry", rows[0]["id"])
+    assert "gone.yaml" in scene.run("runs", "show", rows[0]["runId"]).out
+    retried = scene.run("runs", "retry", rows[0]["runId"])
     assert (retried.code, "ropewalk schedules run often" in retried.err) == (1, True), retried.err
     [row] = scene.run("schedules", "ls", "--json").data
     assert (row["last"] is not None, row["status"]) == (True, "failed")

@@ -55,16 +55,16 @@ class StreamListener:
             return  # inside a flow called as a tool: the model did not request this call
         if event.kind == "node.started" and data.get("tool") and data["tool"] != MODEL:
             self._running[event.path] = RunningTool(str(data["tool"]), event.at)
-            self._log.info("tool called: %s", data["tool"])
+            self._log.info("tool called: %s [%s/%s]", data["tool"], event.run_id, event.path)
             self._report({"type": "tool_started", "tool": data["tool"], "path": event.path})
         elif event.path in self._running and event.kind in ("node.finished", "node.recovered", "node.failed"):
             tool, began = self._running.pop(event.path)
             ms = round((event.at - began) * 1000, 3)
             error = data.get("message") if event.kind != "node.finished" else None
             if error is None:
-                self._log.info("tool %s completed in %.0f ms", tool, ms)
+                self._log.info("tool %s [%s/%s] completed in %.0f ms", tool, event.run_id, event.path, ms)
             else:
-                self._log.warning("tool %s failed after %.0f ms: %s", tool, ms, error)
+                self._log.warning("tool %s [%s/%s] failed after %.0f ms: %s", tool, event.run_id, event.path, ms, error)
             self._report({"type": "tool_finished", "tool": tool, "path": event.path, "ms": ms, "error": error})
 
     def _report(self, event: dict[str, Any]) -> None:

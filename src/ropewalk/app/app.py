@@ -304,17 +304,30 @@ class App:
         """
         return await self.definitions.find_async(source)
 
-    def check(self, loaded: Prepared, *, unknown_tools: str = "warning") -> Checked:
-        """Check a compiled definition against the tools that are known now. No server is connected.
+    def check(self, source: Source, *, unknown_tools: str | None = None) -> Checked:
+        """Check a definition from code without `async`, as `validate` does.
+
+        A compiled definition is checked against the tools that are known now, and no server is connected.
 
         Args:
-            loaded: The definition.
+            source: A definition, as for `load`.
             unknown_tools: Report an unknown tool as "warning" or "problem"; "certain": as a problem if it cannot exist.
+                Default: "problem"; "warning" for a compiled definition.
 
         Returns:
-            Every problem and warning, each with its place.
+            Every problem and warning, each with its place. A wrong definition raises nothing.
+
+        Raises:
+            NotFound: There is no such file and no such stored definition.
         """
-        return self.jobs.with_model_warnings(loaded, self.definitions.check(loaded, unknown_tools=unknown_tools))
+        if not isinstance(source, Prepared):
+            certain = unknown_tools == "certain"
+            lenient = unknown_tools == "warning"
+            return self._thread.call(
+                self.jobs.check_source(source) if certain else self.validate(source, allow_missing_tools=lenient)
+            )
+        loaded, unknown_tools = source, unknown_tools or "warning"
+        return self.jobs.with_warnings(loaded, self.definitions.check(loaded, unknown_tools=unknown_tools))
 
     def ensure(self, loaded: Prepared, *, unknown_tools: str = "warning") -> None:
         """Raise an error if `check` finds a problem.

@@ -27,7 +27,7 @@ from .stored import AsyncFace, StoredDefinitions, metadata_of, off_loop_method
 
 _OWN: Final = ("id", "metadata", "created")
 """What a copy of a chain does not have of it."""
-_STATUS: Final = ("id", "status", "startTime", "endTime", "currentNode", "resultCount", "errorCount")
+_STATUS: Final = ("status", "startTime", "endTime", "currentNode", "resultCount", "errorCount")
 """What a status has of the line of a run."""
 
 
@@ -277,7 +277,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
 
     def _status(self, row: RunRow) -> dict[str, Json]:
         line = run_summary(row, self.runs.current(row))
-        return {"chainId": row.definition_id, **{name: line[name] for name in _STATUS}}
+        return {"id": row.id, "chainId": row.definition_id, **{name: line[name] for name in _STATUS}}
 
 
 class Chains(AsyncFace[ChainService]):

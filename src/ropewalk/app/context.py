@@ -15,6 +15,7 @@ from ..config.settings import BudgetSettings, Limits, PlanSettings, Retention, U
 from ..engine.engine import AfterRun, Engine
 from ..journal.protocol import Entry, Store
 from ..select.app_selector import Selection
+from ..tools.output import LogLimits
 from ..tools.runner import Runner
 from ..tools.toolbox import Toolbox
 from .definitions import Definitions
@@ -132,6 +133,7 @@ class Context:
     def configure(self, engine: Engine) -> None:
         """Let an engine undo runs and keep budgets by the settings of the project."""
         engine.after_run = self.after_run
+        engine.log_limits = LogLimits(self.limits.log_lines, self.limits.log_characters)
         engine.project_budget = lambda job, is_part: project_accounts(self.budget, job, is_part)
 
     @cached_property

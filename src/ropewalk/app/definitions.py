@@ -177,7 +177,8 @@ class Definitions:
         started_with = row.context or {}
         prepared = self.get({**row.document, "kind": row.kind}, root=started_with.get("root"))
         if flow_files := started_with.get("flows"):
-            prepared = self._with_files(prepared, flow_files)
+            self.cards.flow_files.update(flow_files)
+            prepared = replace(prepared, flow_files=tuple(flow_files.items()))
         origin = started_with.get("file")
         return prepared if origin is None or prepared.file is not None else replace(prepared, origin=origin)
 
@@ -185,14 +186,13 @@ class Definitions:
         """Prepare a file, or the text of one; an unchanged file is not read again."""
         name = fspath(source)
         if isinstance(source, PathLike) and ".py:" in name:
-            from .python_file import load_from_python, python_place
+            from .python_file import NOT_IMPORTED, load_from_python, python_place
 
             # Only a path: texts may come from clients, who must not choose files to import.
             if (place := python_place(source)) is not None:
                 if not self.imports_code:
-                    raise InvalidFlow(
-                        [Problem(path="", message=f"{name}: a flow in Python is code, and is not imported")]
-                    )
+                    message = f"{name} is a flow in Python, and was not imported, because no code of the project runs"
+                    raise InvalidFlow([Problem(path="", message=message, keyword=NOT_IMPORTED)])
                 return self._of_python(load_from_python(*place))
         known, version = self._files.get(name), self.cards.toolbox.version  # plans mean the tools of the toolbox
         if known is not None and known.version == version and known.stamp.still_fits(known.path):
@@ -262,6 +262,7 @@ class Definitions:
 
             references = FlowReferences(directory, self.cards.directory)
             document, flow_files = references.replaced(document), references.files
+            self.cards.flow_files.update(flow_files)  # also for a wrong document, whose other tools are checked
         document = notation.hooks.prepare(document, self.cards, directory)
         key = _document_hash(document)
         known = self._compiled.get(key) if key is not None else None
@@ -280,12 +281,7 @@ class Definitions:
         # Only a definition whose tools may be files belongs to a directory. Any other one is the same wherever its file
         # is, so the directory of the file does not count.
         prepared = self._share(compiled, fingerprint, file, directory if compiled.local else root)
-        return self._with_files(prepared, flow_files) if flow_files else prepared
-
-    def _with_files(self, prepared: Prepared, flow_files: Mapping[str, str]) -> Prepared:
-        """Return a definition that calls flows in files, and note these files for the tools of the project."""
-        self.cards.flow_files.update(flow_files)
-        return replace(prepared, flow_files=tuple(flow_files.items()))
+        return replace(prepared, flow_files=tuple(flow_files.items())) if flow_files else prepared
 
     def _share(self, compiled: Compiled, fingerprint: str, file: Any = None, root: str | None = None) -> Prepared:
         """Return the definition that equal documents share; one with places of its own shares the flow."""

@@ -23,7 +23,7 @@ from ..values import did_you_mean
 from .flow_list import FlowFile, read_flow_file
 from .flow_references import PREFIX
 from .preflight import check_cycles, tools_of
-from .python_file import python_place
+from .python_file import NOT_IMPORTED, python_place
 
 if TYPE_CHECKING:
     from ..ir import Flow
@@ -171,6 +171,8 @@ class FlowTools(Source):
         text = render_problem(error.problems[0]) if isinstance(error, InvalidFlow) and error.problems else str(error)
         shown = self._shown(file.path)
         line = text.partition("\n")[0].replace(str(file.path), shown)
+        if isinstance(error, InvalidFlow) and any(problem.keyword == NOT_IMPORTED for problem in error.problems):
+            return line
         if cycle := re.search(r"\S+ calls itself: .*", line):
             return cycle[0]
         return f"its flow is wrong: {line if line.startswith(shown) else f'{shown}: {line}'}"
@@ -179,8 +181,8 @@ class FlowTools(Source):
         """Say that the file that a document names does not exist, with the nearest name of a file next to it."""
         place = python_place(path)
         file = path if place is None else place[0]
-        near = did_you_mean(file.name, [each.name for each in sorted(file.parent.glob(f"*{file.suffix}"))])
-        hint = f"; did you mean {self._shown(file.with_name(near))}?" if near else ""
+        near = did_you_mean(file.stem, [each.stem for each in sorted(file.parent.glob(f"*{file.suffix}"))])
+        hint = f"; did you mean {self._shown(file.with_stem(near))}?" if near else ""
         return f"there is no file {self._shown(file)}{hint}"
 
     def _shown(self, path: Path) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import orjson
 
 from ..argument_checks import wrong_type
-from ..check import Checked
+from ..check import UNKNOWN_TOOL, Checked
 from ..config.settings import ON_REQUEST, POLICIES
 from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
@@ -23,8 +23,9 @@ from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, ModelCheck, input
 from ..errors import DefinitionChanged, InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
-from ..journal.protocol import Log, NewRun, RunRow
+from ..journal.protocol import Entry, Key, Log, NewRun, RunRow
 from ..journal.tool_usage import current_source
+from ..ops import calls_of
 from ..tools.runner import ExecutorCaller, check_request
 from ..tools.source import Source as ToolSource
 from ..tools.source import connect_sources
@@ -37,6 +38,7 @@ from .preflight import (
     check_workers_can_call,
     find_model_checks,
     missing_tools,
+    tool_place,
     tools_of,
 )
 from .run_budget import read_budget
@@ -141,21 +143,23 @@ class Jobs:
             raise NoExecutor(row.id)
         return executor
 
-    async def for_existing(self, row: RunRow, start: Start = DEFAULT) -> Job:
+    async def for_existing(self, row: RunRow, start: Start = DEFAULT, forgotten: Collection[Key] = ()) -> Job:
         """Prepare the job that continues an existing run."""
+
+        # `forgotten`: The entries whose calls are made again, so that their tools must exist.
         is_plan = row.kind == "plan"
         if is_plan or row.forked_from is not None:
             from .corrections import require_in_effect
 
             await run_sync_in_thread(self.context.store, lambda: require_in_effect(self.context, row))
-        job = await self.for_replay(row, start)
+        job = await self.for_replay(row, start, forgotten)
         if is_plan:
             from .plan_callers import offer_record
 
             await run_sync_in_thread(self.context.store, lambda: offer_record(self.context, job, row))
         return job
 
-    async def for_replay(self, row: RunRow, start: Start) -> Job:
+    async def for_replay(self, row: RunRow, start: Start, forgotten: Collection[Key] = ()) -> Job:
         """Prepare a job with the definition and the input of an existing run."""
         started_with, loaded = row.context or {}, start.definition
         self.executor_for(row, start.executor)
@@ -167,7 +171,11 @@ class Jobs:
             await self.context.definitions.read_ahead({**row.document, "kind": row.kind})
             loaded = self.context.definitions.get(row)
         if start.executor is None:
-            await self.prepare(loaded)
+            try:
+                await self.prepare(loaded)
+            except InvalidFlow as error:
+                nodes = {tool_place(node): node.id for node in calls_of(loaded.flow.body)}
+                await self._require_recorded(error, nodes, lambda: _without(self.context.history(row.id), forgotten))
         listed = replace(start, definition_id=row.definition_id)
         job = self._job(listed, loaded, row.id, row.input, started_with.get("variables"))
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
@@ -288,6 +296,17 @@ class Jobs:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
+    async def _require_recorded(
+        self, error: InvalidFlow, nodes: Mapping[str, str], history: Callable[[], list[Entry]]
+    ) -> None:
+        """Raise the error of a check, unless it only lacks tools whose calls are recorded."""
+
+        # `nodes`: The ids of the nodes that call tools, by the places at which the document names the tools.
+        entries = await run_sync_in_thread(self.context.store, history)
+        recorded = {entry.node for entry in entries if entry.kind == "call"}
+        if any(item.keyword != UNKNOWN_TOOL or nodes.get(item.path) not in recorded for item in error.problems):
+            raise error
+
     def _is_sound(self, loaded: Prepared) -> bool:
         """Return True if a definition was checked against the tools that there are now."""
         if (loaded.fingerprint, self.context.toolbox.version, loaded.root) not in self._sound:
@@ -313,12 +332,14 @@ class Jobs:
             self._sound.clear()
         self._sound.add(key)
 
-    def with_model_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
-        """Add a warning to a check if the model that the definition calls is not available."""
-        why = _unavailable_reason(self.model_checks(loaded))
-        if why is None:
-            return checked
-        return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
+    def with_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
+        """Add warnings to a check: about numbers in the definition's file, and about a model that is not available."""
+        from ..source.document import doubtful_numbers
+
+        warnings = doubtful_numbers(loaded.file)
+        if (why := _unavailable_reason(self.model_checks(loaded))) is not None:
+            warnings.append(Problem(path="", message=why))
+        return replace(checked, warnings=(*checked.warnings, *warnings)) if warnings else checked
 
     async def check_source(self, source: Source) -> Checked:
         """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing."""
@@ -327,7 +348,7 @@ class Jobs:
             loaded = await definitions.find_async(source, connect=True)
         except InvalidFlow as error:
             return Checked(problems=error.problems, warnings=error.warnings)
-        return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
+        return self.with_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
 
     def model_checks(self, loaded: Prepared) -> list[ModelCheck]:
         """Return the availability checks of every model that the definition calls, also through other flows."""
@@ -390,6 +411,10 @@ class Jobs:
             park=start.park,
             allowed=self.context.secrets,
         )
+
+
+def _without(history: Iterable[Entry], forgotten: Collection[Key]) -> list[Entry]:
+    return [entry for entry in history if (entry.path, entry.kind) not in forgotten]
 
 
 def _definition(start: Start) -> Prepared:

@@ -24,7 +24,7 @@ class LoopThread:
         # An interrupt cancels it.
         if threading.current_thread() is self._thread:
             work.close()
-            raise RuntimeError("run_sync cannot be called by a tool of the same app; write await app.run(...)")
+            raise RuntimeError("a tool of an app cannot call it without await; write await app.run(...)")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

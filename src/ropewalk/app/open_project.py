@@ -34,6 +34,8 @@ class HasContext(Protocol):
 
 
 Opened = TypeVar("Opened", bound=HasContext)
+NOT_LOADED = "not loaded, because no code of the project runs"
+"""Why the tools of a server, a provider or a backend are not known."""
 LOCK = "ropewalk.lock"  # tools.pins.FILE: that room is read only where there is one
 
 
@@ -110,8 +112,12 @@ def without_code(config: Config) -> tuple[Config, tuple[str, ...]]:
         "servers": (*config.servers, *(config.untrusted.servers if config.untrusted is not None else ())),
         "providers": [name for name in config.providers if name not in documents],
         "backends": config.backends,
+        "flows": [pattern for pattern in config.tool_flows if ".py" in pattern],
     }
-    reduced = replace(config, modules=(), servers={}, untrusted=None, providers=documents, backends={}, failures={})
+    failures = {name: NOT_LOADED for kind in ("servers", "providers", "backends") for name in parts[kind]}
+    reduced = replace(
+        config, modules=(), servers={}, untrusted=None, providers=documents, backends={}, failures=failures
+    )
     return reduced, tuple(f"{kind} {', '.join(names)}" for kind, names in parts.items() if names)
 
 

@@ -20,7 +20,7 @@ from ..errors import (
     Remedy,
     ToolError,
 )
-from ..ir import Flow, Graph
+from ..ir import Flow, Graph, Node
 from ..notations.registry import NOTATIONS
 from ..ops import MODEL, calls_of
 from ..schema import compile_schema
@@ -63,8 +63,7 @@ class Cards:
         """The directory of the project, if there is one."""
         self.flow_files: dict[str, str] = {}
         """The files that documents call as tools (`tool: ./answer.yaml`), by the ids that stand for them."""
-        self.broken: dict[str, str] = {}
-        """Why a flow of the project is not the tool that its name means, by id."""
+        self.broken = toolbox.broken
         self.flow_names: Callable[[], Iterable[str]] = tuple
         """Returns the names of the flows of the project, which are tools once they are called."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
@@ -144,6 +143,11 @@ def tools_of(body: Graph) -> set[str]:
     return {node.op.tool for node in calls_of(body)}
 
 
+def tool_place(node: Node) -> str:
+    """Return the path at which a document names the tool of a node."""
+    return f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}"
+
+
 def undo_tools_of(body: Graph, toolbox: Toolbox) -> set[str]:
     """Return the ids of the tools that undo the calls of a region, as far as they are known now."""
     undos = [node.op.undo or toolbox.undos.get(node.op.tool) for node in calls_of(body)]
@@ -173,7 +177,7 @@ def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:
         return []
     return [
         Problem(
-            path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}" if node.meta.source else "code",
+            path=tool_place(node) if node.meta.source else "code",
             message=cycle_message(cycles[node.op.tool]),
         )
         for node in calls_of(flow.body)
@@ -223,7 +227,7 @@ def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
         return []
     return [
         Problem(
-            path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}",
+            path=tool_place(node),
             message=f"{node.op.tool}: {lost[node.op.tool]}",
             keyword=UNKNOWN_TOOL,
         )

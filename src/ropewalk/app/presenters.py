@@ -7,15 +7,14 @@ dictionary. `RunService.get` presents a whole run, `runs/steps.py` its steps, `r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import StoreError
 from ..journal.protocol import Definition, RunRow, iso
 from ..values import Json
-from .runs.liveness import current_node, liveness_flags, liveness_of
+from .runs.liveness import current_node, liveness_flags, liveness_of, shown_status, status_of, waiting_run_ids
 from .runs.steps import run_summary
 
 if TYPE_CHECKING:
@@ -31,24 +30,24 @@ if TYPE_CHECKING:
 _MAX_MESSAGE: Final = 300  # characters of an error in a list
 
 
-def run_line(row: RunRow, liveness: str | None, current: str | None = None) -> dict[str, Json]:
+def run_line(
+    row: RunRow, liveness: str | None, current: str | None = None, *, is_waiting: bool = False
+) -> dict[str, Json]:
     """Present a run as one item of a list."""
-    return {**run_summary(row, current), **liveness_flags(liveness)}
+    status = shown_status(row, liveness, is_waiting)
+    return {**run_summary(row, current), "status": status, **liveness_flags(liveness)}
 
 
-def run_lines(context: Context, rows: Sequence[RunRow], waiting: Collection[str] | None = None) -> list[dict[str, Any]]:
+def run_lines(context: Context, rows: Sequence[RunRow]) -> list[dict[str, Any]]:
     """Present runs as a list, with what they wait for and how far they are undone."""
-
-    # `waiting`: The ids of the runs that wait, if the caller knows them.
     from .runs.undone import undo_statuses
 
-    states, undos = liveness_of(context, rows), undo_statuses(context, rows)
-    waiting_ids = _waiting_ids(context) if waiting is None else waiting
+    states, undos, waiting = liveness_of(context, rows), undo_statuses(context, rows), waiting_run_ids(context)
     return [
         {
-            **run_line(row, states.get(row.id), current_node(context, row)),
+            **run_line(row, states.get(row.id), current_node(context, row), is_waiting=row.id in waiting),
             "errorMessage": _error_message(row),
-            "waiting": row.id in waiting_ids,
+            "waiting": row.id in waiting,
             "undoStatus": undos.get(row.id),
             **({"damaged": row.damaged} if row.damaged else {}),
         }
@@ -56,23 +55,14 @@ def run_lines(context: Context, rows: Sequence[RunRow], waiting: Collection[str]
     ]
 
 
-def _waiting_ids(context: Context) -> Collection[str]:
-    from .runs.answers import open_waits_of_runs
-
-    try:
-        return {str(wait["runId"]) for wait in open_waits_of_runs(context, None)}
-    except StoreError:  # one unreadable run must not keep the others from the list
-        return ()
-
-
 def _error_message(row: RunRow) -> str | None:
     message = row.error.get("message") if isinstance(row.error, dict) else row.error
     return None if message is None else str(message)[:_MAX_MESSAGE]
 
 
-def run_state(row: RunRow, **outcome: Json) -> dict[str, Json]:
+def run_state(context: Context, row: RunRow, **outcome: Json) -> dict[str, Json]:
     """Present what was done to a run, with the status that the run has now."""
-    return {"runId": row.id, "status": row.status, **outcome}
+    return {"runId": row.id, "status": status_of(context, row), **outcome}
 
 
 def named_waits(context: Context, waits: Iterable[Mapping[str, Json]]) -> list[dict[str, Json]]:

@@ -15,6 +15,8 @@ from ..errors import InvalidFlow, NotFound, Problem
 from ..values import did_you_mean, digest
 
 _PLACE = re.compile(r"(.+\.py):([^\W\d]\w*)", re.DOTALL)
+NOT_IMPORTED = "not imported"
+"""The keyword of a problem of a flow that is not imported, because no code of the project runs."""
 _modules: dict[str, tuple[Any, Any]] = {}
 
 

@@ -128,12 +128,11 @@ def tool_text(tool: Mapping[str, Any]) -> str:
 
 
 def _undo_text(tool: Mapping[str, Any]) -> str:
-    if not tool["known"]:
-        return f", undo with {tool['undo']}, not known here" if tool["undo"] else ", not known here"
+    text = "" if tool["known"] else ", not known here"
     if tool["undo"]:
-        return f", undo with {tool['undo']}"
+        return f"{text}, undo with {tool['undo']}"
     # Nothing of a read is to undo, and a flow has the undos of its steps.
-    return "" if tool["effect"] == "read" or tool["isFlow"] else ", no undo"
+    return text if text or tool["effect"] == "read" or tool["isFlow"] else ", no undo"
 
 
 def facts_of(flow: Flow, known: Known) -> Facts:

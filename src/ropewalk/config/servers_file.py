@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,12 +32,12 @@ _SECTIONS: Final = (
 """The paths of an object of servers; the last ones belong to Codex, Goose and OpenCode."""
 _IGNORED: Final = frozenset(
     ("type", "transport", "transportType", "autoApprove", "alwaysAllow", "description", "name", "model", "title",
-     "icon", "iconPath", "version", "oauth", "auth", "authorization_token", "headersHelper", "roots", "dev",
+     "icon", "iconPath", "version", "oauth", "auth", "authorization_token", "roots", "dev", "remote", "serverName",
+     "faviconUrl", "sourceFile", "sourceSlug", "targetAudience", "targetServiceAccount",
      "sandbox", "settings", "source", "instructions", "serverInstructions", "tags", "metadata", "gallery", "inputs",
      "notes", "trust", "sampling", "watchPaths", "extensionName", "displayName", "bundled", "available", "chatMenu",
      "startup", "requiresOAuth", "fetch", "scope", "url_verification", "alwaysLoad", "required",
-     "supports_parallel_tool_calls", "default_tools_approval_mode", "experimental_environment", "oauth_resource",
-     "scopes")
+     "supports_parallel_tool_calls", "experimental_environment", "oauth_resource", "scopes")
 )  # fmt: skip
 """Keys of other programs that change nothing of what we do, or only what a person approves."""
 _READ: Final = frozenset(
@@ -44,17 +46,27 @@ _READ: Final = frozenset(
      "connect_timeout", "initTimeout", "networkTimeout", "startup_timeout_sec", "startup_timeout_ms",
      "tool_timeout_sec", "mode", "questions", "disabled", "enabled", "isActive", "tools", "exclude_tools",
      "disabledTools", "disabled_tools", "excludeTools", "enabledTools", "enabled_tools", "includeTools",
-     "include_tools", "available_tools", "sandboxEnabled", "customUserVars")
+     "include_tools", "available_tools", "sandboxEnabled", "customUserVars", "headersHelper", "authProviderType",
+     "requestOptions", "apiKey", "connectionTimeout", "request_timeout_ms", "timeoutMs", "default_tools_approval_mode")
 )  # fmt: skip
 """Keys that are read."""
 _KNOWN: Final = _IGNORED | _READ
+_TYPES: Final = frozenset(("stdio", "local", "http", "https", "streamablehttp", "httpstream", "streamable", "remote"))
+"""The values of `type` of servers that can be used, without `-` and `_`."""
 _ALLOWED_TOOLS: Final = ("tools", "enabledTools", "enabled_tools", "includeTools", "include_tools", "available_tools")
 _EXCLUDED_TOOLS: Final = ("exclude_tools", "disabledTools", "disabled_tools", "excludeTools")
 _ENV: Final = ("env", "environment", "envs")
+_DECISIVE: Final = frozenset(
+    ("command", "args", "cwd", "url", "headers", "http_headers", "envFile", "disabled", "enabled", "isActive",
+     *_ENV, *_ALLOWED_TOOLS, *_EXCLUDED_TOOLS)
+)  # fmt: skip
+"""Keys without which a server would be another one, or could do more: one that is close to them leaves it out."""
 _ADDRESSES: Final = ("httpUrl", "url", "serverUrl", "uri")
 _HEADERS: Final = ("headers", "http_headers")
-_MILLISECONDS: Final = frozenset(("httpUrl", "includeTools", "excludeTools"))
-"""Keys of Gemini, whose `timeout` is in milliseconds."""
+_GEMINI: Final = frozenset(("httpUrl", "includeTools", "excludeTools"))
+"""Keys of Gemini, which also reads `$NAME`."""
+_MILLISECONDS: Final = frozenset((".gemini", ".amazonq", ".kiro", ".copilot", ".opencode"))
+"""Folders of programs whose `timeout` is in milliseconds."""
 _SECONDS: Final = frozenset(("autoApprove", "alwaysAllow"))
 """Keys of Cline and Roo, whose `timeout` is in seconds, up to one hour."""
 _FILE_LIMITS: Final = Limits(
@@ -63,9 +75,12 @@ _FILE_LIMITS: Final = Limits(
 _MAX_ENV_FILE: Final = 1_000_000
 _MAX_SERVERS: Final = 1_000
 _MAX_KEYS: Final = 200  # of one server
-_VARIABLE: Final = re.compile(r"\$\{([^{}]*)\}")
+_VARIABLE: Final = re.compile(
+    r"\$\{\{\s*secrets\.(?P<secret>\w+)\s*\}\}|\$\{(?P<braced>[^{}]*)\}|\$(?P<bare>[A-Za-z_]\w*)|\{(?P<open>(?:env|file):[^{}]+)\}"
+)
+"""`${{ secrets.NAME }}` of Continue, `${NAME}`, `$NAME` of Gemini, and `{env:NAME}` of OpenCode."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLACEHOLDER: Final = re.compile(r"\{\{\s*[\w.]+\s*\}\}")
+_PLACEHOLDER: Final = re.compile(r"\$?\{\{\s*[\w.]+\s*\}\}")
 _ENV_LINE: Final = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*$")
 
 
@@ -147,8 +162,10 @@ class _Reader:
     def __init__(self, file: Path, document: Document) -> None:
         self.file, self.document = file, document
         self.directory = file.resolve().parent
-        # The workspace of `.vscode/mcp.json` is the directory above.
-        self.workspace = self.directory.parent if self.directory.name in _TOOL_FOLDERS else self.directory
+        # The folder of one program is in the workspace: `.vscode/mcp.json`, `.kiro/settings/mcp.json`.
+        folders = [path for path in (self.directory, self.directory.parent) if path.name in _TOOL_FOLDERS]
+        self.workspace = folders[0].parent if folders else self.directory
+        self.program = folders[0].name if folders else _PROGRAM_OF_FILE.get(file.name, "")
         self.servers: dict[str, dict[str, Any]] = {}
         self.left_out: dict[str, str] = {}
         self.warnings: list[str] = []
@@ -161,7 +178,7 @@ class _Reader:
         data = self.document.data
         fault = None
         if not sections:
-            known = ", ".join(".".join(path) for path in _SECTIONS[:5])
+            known = ", ".join(dict.fromkeys(".".join(path) for path in _SECTIONS[:5]))
             fault = f"{self._place(())}: lists no MCP servers; they must be in an object under one of: {known}"
         repeated = {} if self.document.form == "toml" else self.document.repeated
         for path, written in sections:
@@ -181,7 +198,7 @@ class _Reader:
             inputs=self.inputs,
             fault=fault,
             written=[[list(path), written] for path, written in sections]
-            + [[data.get(key) for key in ("inputs", "mcp")] if isinstance(data, dict) else None],
+            + [[data.get(key) for key in ("inputs", "mcp", "tools")] if isinstance(data, dict) else None],
         )
 
     def _sections(self) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -218,6 +235,7 @@ class _Reader:
             if isinstance(written, dict)
             else [(entry.get("name") if isinstance(entry, dict) else None, entry) for entry in written]
         )
+        entries = [(name, _flattened(entry)) for name, entry in entries]
         names = distinct_names([name for name, _ in entries], 64)
         refused = self._refused_names()
         repeats: dict[tuple[Any, ...], str] = {}  # what is defined twice in a server
@@ -233,27 +251,51 @@ class _Reader:
             try:
                 if isinstance(written, dict) and where in repeats:
                     raise _LeftOut("", repeats[where])
-                settings = None if refused(written_name) else self._settings(entry)
+                settings = None if refused(written_name) else self._settings(entry, written_name)
             except _LeftOut as error:
                 prefix = "" if error.key == "" else f"{self._place(where, error.key)}: "
                 self.left_out[name] = prefix + error.why
+                continue
+            except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+                self.left_out[name] = f"{self._place(where)}: is not written as its program writes it"
                 continue
             if settings is None:
                 continue
             if name != written_name and isinstance(written_name, str):
                 self.warnings.append(f"{self._place(where)}: server {written_name!r} is called {name!r} here")
-            for key in entry:
-                if key not in _KNOWN and not str(key).startswith(("_", "$", "/", "#", "x-")):
-                    known = ", ".join(SERVER_KEYS)
-                    message = f"server {name!r}: unknown key {key!r} is not read; known are: {known}"
-                    self.warnings.append(f"{self._place((*where, key))}: {message}")
+            self._warn_of_unread(name, where, entry)
             self.servers[name] = settings
+
+    def _warn_of_unread(self, name: str, where: tuple[Any, ...], entry: Mapping[str, Any]) -> None:
+        """Warn of each part of a server that is not read."""
+        unknown = [key for key in entry if key not in _KNOWN and not str(key).startswith(("_", "$", "/", "#", "x-"))]
+        known = f"known are: {', '.join(SERVER_KEYS)}"
+        unread = {
+            key: f"unknown key {key!r} is not read; " + (f"did you mean {near!r}?" if (near := _near(key)) else known)
+            for key in unknown
+        }
+        options = entry.get("requestOptions")
+        if isinstance(options, dict) and (others := [str(key) for key in options if key != "headers"]):
+            unread["requestOptions"] = f"only headers of requestOptions are read, not {', '.join(others)}"
+        kind = entry.get("type")
+        if isinstance(kind, str) and re.sub(r"[-_]", "", kind.lower()) not in _TYPES:
+            unread["type"] = f"type {kind!r} is not known; the server is read by its command or its address"
+        for key in ("default_tools_approval_mode", "tools"):
+            if "prompt" in _approval_modes(entry.get(key)):
+                unread[key] = "the file wants a person to approve calls; only definitions ask for an approval here"
+        for key, message in unread.items():
+            self.warnings.append(f"{self._place((*where, key))}: server {name!r}: {message}")
 
     def _refused_names(self) -> Callable[[Any], bool]:
         """Return what says which servers the lists `mcp.allowed` and `mcp.excluded` of Gemini switch off."""
         data = self.document.data
         lists = data.get("mcp") if isinstance(data, dict) else None
         allowed, excluded = (lists.get(key) if isinstance(lists, dict) else None for key in ("allowed", "excluded"))
+        for key, names in (("allowed", allowed), ("excluded", excluded)):
+            # An entry of this name is a server.
+            if names is not None and not isinstance(names, (list, dict)):
+                why = f"{self._place(('mcp', key))}: mcp.{key} must be a list of names of servers"
+                return partial(_refuse, why)
         return lambda name: (
             (isinstance(allowed, list) and name not in allowed) or (isinstance(excluded, list) and name in excluded)
         )
@@ -266,7 +308,7 @@ class _Reader:
         text = "".join(f"[{part!r}]" for part in parts)
         return _format_place(self.document.locate(text, at_key=True))
 
-    def _settings(self, entry: Any) -> dict[str, Any] | None:
+    def _settings(self, entry: Any, name: Any) -> dict[str, Any] | None:
         """Return the settings of one server; None if the file switches it off."""
         if not isinstance(entry, dict):
             raise _LeftOut(None, "must be an object with a command or a url")
@@ -276,36 +318,74 @@ class _Reader:
             raise _LeftOut(None, f"has more than {_MAX_KEYS} keys")
         for key in entry:
             if key not in _KNOWN and not str(key).startswith(("_", "$", "/", "#", "x-")):
-                near = did_you_mean(key, (*SERVER_KEYS, *sorted(_READ)))
-                if near:
+                near = _near(key)
+                # Another key changes little, or is one of another program.
+                if near in _DECISIVE and abs(len(near) - len(str(key))) <= 2:
                     raise _LeftOut(key, f"unknown key {key!r}; did you mean {near!r}?")
         if entry.get("sandboxEnabled") is True:
             raise _LeftOut("sandboxEnabled", "the file demands a sandbox, and there is none here")
         if entry.get("customUserVars"):
             raise _LeftOut("customUserVars", "its values belong to the users of another program")
+        if entry.get("authProviderType") not in (None, "dynamic_discovery"):
+            raise _LeftOut("authProviderType", "its login is one of another program; write headers with ${NAME}")
         settings = _transport(entry)
+        if entry.get("headersHelper") and "url" in settings:
+            message = (
+                "a command makes the headers of this server, and no such command is run; write headers with ${NAME}"
+            )
+            raise _LeftOut("headersHelper", message)
         if "command" in settings:
             self._add_process(settings, entry)
         else:
             self._add_headers(settings, entry)
-        settings |= _tool_filter(entry)
-        settings |= _times(entry)
+        tool_filter = _tool_filter(entry, self._tools_of_file(name))
+        if tool_filter is None:
+            return None
+        settings |= tool_filter
+        is_gemini = self.program == ".gemini" or not _GEMINI.isdisjoint(entry) or isinstance(entry.get("trust"), bool)
+        settings |= _times(entry, is_gemini or self.program in _MILLISECONDS)
         for key in ("mode", "questions"):
             if key in entry:
                 settings[key] = entry[key]
         if entry.get("trust") is not None and not isinstance(entry["trust"], bool):
             settings["trust"] = entry["trust"]
-        filled: dict[str, Any] = {key: self._fill(key, value) for key, value in settings.items()}
+        filled: dict[str, Any] = {key: self._fill(key, value, is_gemini) for key, value in settings.items()}
         for key, value in filled.items():
             if not SERVER_KEYS[key].accepts(value):
                 raise _LeftOut(key, f"{key} must be {SERVER_KEYS[key].expected}")
         return filled
 
+    def _tools_of_file(self, name: Any) -> tuple[list[str] | None, list[str]]:
+        """Return which tools of a server the file allows (None: all) and excludes, apart from its entry."""
+        tools = self.document.data.get("tools") if isinstance(self.document.data, dict) else None
+        if isinstance(tools, dict) and self.program == ".opencode":
+            excluded = [pattern for pattern, is_on in tools.items() if is_on is False and isinstance(pattern, str)]
+            # A tool is called SERVER_TOOL there, so a pattern may cover a whole server.
+            if any(fnmatchcase(f"{name}_", pattern) for pattern in excluded):
+                return [], []
+            start = f"{name}_"
+            return None, [pattern.removeprefix(start) for pattern in excluded if pattern.startswith(start)]
+        if not isinstance(tools, list) or not all(isinstance(tool, str) for tool in tools):
+            return None, []
+        # Agents of Amazon Q and Kiro list `@SERVER`, `@SERVER/TOOL` or `*`. Other programs have other lists.
+        is_agent = self.program in (".amazonq", ".kiro") or self.directory.name in ("cli-agents", "agents")
+        if not is_agent and not any(tool.startswith("@") for tool in tools):
+            return None, []
+        if "*" in tools or f"@{name}" in tools:
+            return None, []
+        return [tool.removeprefix(f"@{name}/") for tool in tools if tool.startswith(f"@{name}/")], []
+
     def _add_process(self, settings: dict[str, Any], entry: Mapping[str, Any]) -> None:
         """Add the environment and the directory of a program."""
         env = _texts_by_name(entry, _ENV)
-        names = [name for key in ("env_vars", "env_keys") for name in entry.get(key) or () if isinstance(name, str)]
-        env = {**{name: f"${{{name}:-}}" for name in names}, **env}
+        for key in ("env_vars", "env_keys"):
+            listed = entry.get(key) or []
+            items = listed if isinstance(listed, list) else [None]
+            found = (item.get("name") if isinstance(item, dict) else item for item in items)
+            names = [item if isinstance(item, str) else "" for item in found]
+            if not all(map(_NAME.fullmatch, names)):
+                raise _LeftOut(key, f"{key} must be a list of names of environment variables")
+            env = {**{name: f"${{{name}:-}}" for name in names}, **env}
         file = entry.get("envFile")
         if file is not None:
             env = {**self._env_file(file), **env}
@@ -313,7 +393,7 @@ class _Reader:
             settings["env"] = env
         cwd = entry.get("cwd")
         if isinstance(cwd, str):
-            cwd = os.path.expanduser(self._fill("cwd", cwd))
+            cwd = os.path.expanduser(str(self._fill("cwd", cwd)))
             starts_with_variable = cwd.startswith("${")
             cwd = cwd if starts_with_variable or self.workspace == self.directory else str(self.workspace / cwd)
         elif cwd is None and self.workspace != self.directory:
@@ -322,8 +402,16 @@ class _Reader:
             settings["cwd"] = cwd
 
     def _add_headers(self, settings: dict[str, Any], entry: Mapping[str, Any]) -> None:
-        headers = _texts_by_name(entry, _HEADERS)
-        for name, variable in (entry.get("env_http_headers") or {}).items():
+        options = entry.get("requestOptions")
+        if options is not None and not isinstance(options, dict):
+            raise _LeftOut("requestOptions", "requestOptions must be an object")
+        headers = _texts_by_name(options, _HEADERS) if options else {}
+        headers |= _texts_by_name(entry, _HEADERS)
+        if entry.get("apiKey") is not None and "authorization" not in map(str.lower, headers):
+            headers["Authorization"] = f"Bearer {_text(entry['apiKey'], 'apiKey')}"
+        for name, variable in _texts_by_name(entry, ("env_http_headers",)).items():
+            if not _NAME.fullmatch(variable):
+                raise _LeftOut("env_http_headers", "env_http_headers must hold names of environment variables")
             headers[name] = f"${{{variable}}}"
         token = entry.get("bearer_token_env_var")
         if token is not None:
@@ -358,22 +446,41 @@ class _Reader:
                 values[match[1]] = value
         return values
 
-    def _fill(self, key: str, value: Any) -> Any:
+    def _fill(self, key: str, value: Any, is_gemini: bool = False) -> Any:
         """Return a setting with the variables of other programs in our form, `${NAME}`."""
         if isinstance(value, (list, tuple)):
-            return [self._fill(key, item) for item in value]
+            return [self._fill(key, item, is_gemini) for item in value]
         if isinstance(value, dict):
-            return {name: self._fill(key, item) for name, item in value.items()}
+            return {name: self._fill(key, item, is_gemini) for name, item in value.items()}
         if not isinstance(value, str):
             return value
-        if key != "args" and (hole := _PLACEHOLDER.search(value)):
-            raise _LeftOut(key, f"{hole[0]} is filled in by another program only; write ${{NAME}}")
-        return _VARIABLE.sub(lambda match: self._variable(key, match[1], match[0]), value)
+
+        def read(match: re.Match[str]) -> str:
+            if match["secret"] is not None:
+                return f"${{{match['secret']}}}"
+            if match["braced"] is not None:
+                return self._variable(key, match["braced"], match[0])
+            if match["open"] is not None:
+                return self._variable(key, match["open"], match[0]) if self.program == ".opencode" else match[0]
+            name = match["bare"]
+            if not (is_gemini or name.startswith("COPILOT_MCP_")):
+                return match[0]
+            # An unset name stays as it is where it may be no variable: in a program's arguments, or in `pa$word`.
+            is_required = key not in ("command", "args") and name.isupper()
+            return f"${{{name}}}" if is_required else f"${{{name}:-${name}}}"
+
+        filled = _VARIABLE.sub(read, value)
+        for hole in _PLACEHOLDER.finditer(filled):
+            if key != "args" or hole[0].startswith("$"):
+                raise _LeftOut(key, f"{hole[0]} is filled in by another program only; write ${{NAME}}")
+        return filled
 
     def _variable(self, key: str, text: str, written: str) -> str:
         kind, colon, rest = text.partition(":")
-        if text in ("workspaceFolder", "workspaceRoot", "cwd"):
+        if text in ("workspaceFolder", "workspaceRoot", "workspacePath", "cwd") or kind == "CLAUDE_PROJECT_DIR":
             return str(self.workspace)
+        if text == "extensionPath" or kind == "CLAUDE_PLUGIN_ROOT":
+            return str(self.directory)
         if text == "workspaceFolderBasename":
             return self.workspace.name
         if text == "userHome":
@@ -410,8 +517,42 @@ class _Reader:
         return f"${{{variable}:-{default}}}" if usable else f"${{{variable}}}"
 
 
-_TOOL_FOLDERS: Final = (".vscode", ".cursor", ".roo", ".zed", ".gemini", ".amazonq", ".kiro", ".github", ".codex")
+_TOOL_FOLDERS: Final = (
+    ".vscode", ".cursor", ".roo", ".zed", ".gemini", ".amazonq", ".kiro", ".github", ".codex", ".junie", ".continue",
+    ".copilot", ".opencode", ".kilocode", ".windsurf", ".claude",
+)  # fmt: skip
 """Folders of a project that hold the configuration of one program."""
+_PROGRAM_OF_FILE: Final = {
+    "opencode.json": ".opencode", "opencode.jsonc": ".opencode", "gemini-extension.json": ".gemini",
+}  # fmt: skip
+"""The program of files that need no folder."""
+
+
+def _flattened(entry: Any) -> Any:
+    """Return an entry whose `transport` is an object with the keys of that object."""
+    inner = entry.get("transport") if isinstance(entry, dict) else None
+    return {**inner, **{key: entry[key] for key in entry if key != "transport"}} if isinstance(inner, dict) else entry
+
+
+def _near(key: Any) -> str | None:
+    """Return the known key that an unknown one is most like."""
+    return did_you_mean(str(key), (*SERVER_KEYS, *sorted(_READ)))
+
+
+def _refuse(why: str, _: Any) -> bool:
+    """Leave out a server for a reason that has its place already."""
+    raise _LeftOut("", why)
+
+
+def _approval_modes(value: Any) -> list[Any]:
+    """Return the `approval_mode` of each tool in a table of Codex, or the one of a server."""
+    return [tool.get("approval_mode") for tool in value.values()] if _has_modes(value) else [value]
+
+
+def _has_modes(value: Any) -> bool:
+    """Return True for the table `tools` of Codex, which says how calls are approved and switches nothing off."""
+    tools = value.values() if isinstance(value, dict) else ()
+    return bool(tools) and all(isinstance(tool, dict) and list(tool) == ["approval_mode"] for tool in tools)
 
 
 def _is_server(entry: Any) -> bool:
@@ -490,15 +631,18 @@ def _texts_by_name(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str,
     return result
 
 
-def _tool_filter(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which tools of a server may be used; a filter that cannot be read leaves the server out."""
-    allowed: list[str] | None = None
-    excluded: list[str] = []
+def _tool_filter(entry: Mapping[str, Any], of_file: tuple[list[str] | None, list[str]]) -> dict[str, Any] | None:
+    """Return which tools of a server may be used, None if the file allows none."""
+
+    # A filter that cannot be read leaves the server out.
+    allowed, excluded = of_file
+    if allowed == []:
+        return None
     for key in _ALLOWED_TOOLS:
         value = entry.get(key)
         if isinstance(value, dict) and all(isinstance(item, bool) for item in value.values()):
             excluded += [name for name, is_on in value.items() if not is_on]
-        elif value is not None:
+        elif value is not None and not _has_modes(value):
             names = _names(value, key)
             allowed = names if allowed is None else [name for name in allowed if name in names or "*" in names]
     for key in _EXCLUDED_TOOLS:
@@ -513,7 +657,7 @@ def _tool_filter(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(value: Any, key: str) -> list[str]:
-    if isinstance(value, str):
+    if isinstance(value, str) and not re.search(r"[,\s]", value):
         value = [value]
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
         raise _LeftOut(key, f"{key} must be a list of names of tools")
@@ -528,24 +672,31 @@ _TIMES: Final = {
     "startup_timeout_sec": ("connect_timeout", 1.0),
     "startup_timeout_ms": ("connect_timeout", 0.001),
     "initTimeout": ("connect_timeout", 0.001),
+    "request_timeout_ms": ("timeout", 0.001),
+    "timeoutMs": ("timeout", 0.001),
+    "connectionTimeout": ("connect_timeout", 0.001),
     "connect_timeout": ("connect_timeout", 1.0),
 }
 """Keys with a unit of their own: the setting, and how many seconds one unit is."""
 
 
-def _times(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _times(entry: Mapping[str, Any], is_milliseconds: bool) -> dict[str, Any]:
     """Return the limits of time in seconds."""
     result: dict[str, Any] = {}
     for key, (target, factor) in _TIMES.items():
         value = entry.get(key)
         if value is not None:
             result[target] = _seconds(value, key) * factor
-    if entry.get("timeout") is not None:
-        seconds = _seconds(entry["timeout"], "timeout")
+    timeout = entry.get("timeout")
+    if isinstance(timeout, dict):  # of OpenCode
+        for key, target in (("startup", "connect_timeout"), ("request", "timeout")):
+            if timeout.get(key) is not None:
+                result[target] = _seconds(timeout[key], "timeout") / 1000
+    elif timeout is not None:
+        seconds = _seconds(timeout, "timeout")
         # Programs differ in the unit. Their own keys decide; without one, 1000 or more means milliseconds.
         is_short = seconds < 1000 or (seconds <= 3600 and not _SECONDS.isdisjoint(entry))
-        is_milliseconds = not is_short or not _MILLISECONDS.isdisjoint(entry) or isinstance(entry.get("trust"), bool)
-        result["timeout"] = seconds / 1000 if is_milliseconds else seconds
+        result["timeout"] = seconds / 1000 if is_milliseconds or not is_short else seconds
     return result
 
 

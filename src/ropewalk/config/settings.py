@@ -37,6 +37,9 @@ class Limits:
     file_size: int = 10_000_000
     # YAML aliases in it.
     aliases: int = 1_000
+    # Lines, and characters of them, that are kept of what the tool of one step prints.
+    log_lines: int = 1_000
+    log_characters: int = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +209,10 @@ class Provider:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
-    # By security scheme, as written; variables are filled in at each call.
-    credentials: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # The values of variables in the addresses of the document's servers.
+    server_variables: Mapping[str, str] = field(default_factory=dict)
+    # By security scheme, as written; variables are filled in at each call. False: the server asks for none.
+    credentials: Mapping[str, Any] | bool = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +251,8 @@ class McpServed:
     instructions: str | None = None
     # Seconds from the start for which a list waits for MCP servers that have not answered.
     wait_for_servers: float = 1.0
+    # Sessions over HTTP that are open at the same time; a new one ends the one that has been idle longest.
+    max_sessions: int = 1_000
     # Names of flows that run only as tasks, because they take too long for a call.
     task_only: tuple[str, ...] = ()
     # Names of flows that are also prompts.

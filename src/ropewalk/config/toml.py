@@ -162,7 +162,8 @@ PROVIDER_KEYS: Final[dict[str, ValueType]] = {
     "include": _TEXTS,
     "exclude": _TEXTS,
     "rename": _TEXT_TABLE,
-    "credentials": ValueType("a table of security schemes", lambda value: isinstance(value, dict)),
+    "server_variables": _TEXT_TABLE,
+    "credentials": ValueType("a table of security schemes, or false", lambda v: isinstance(v, dict) or v is False),
     "enabled": _FLAG,
 }
 QUEUE_KEYS: Final[dict[str, ValueType]] = {
@@ -191,6 +192,7 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "max_listed": _COUNT_OR_ZERO,
         "instructions": _TEXT,
         "wait_for_servers": _SECONDS_OR_ZERO,
+        "max_sessions": _COUNT,
         "task_only": _TEXTS,
         "prompts": _TEXTS,
         "resources": ValueType(
@@ -248,6 +250,8 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "nesting": _DEPTH,
         "file_size": _COUNT,
         "aliases": _COUNT,
+        "log_lines": _COUNT_OR_ZERO,
+        "log_characters": _COUNT_OR_ZERO,
     },
 }
 _LINE_KEY = re.compile(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_check
 from ..errors import (
     BudgetExceeded,
     DefinitionChanged,
+    FailedResult,
     InvalidValue,
     NoExecutor,
     RopewalkError,
@@ -40,11 +41,13 @@ from ..journal.protocol import ENDS, Entry, Key, Log, NewRun, OpenWait, RunRow, 
 from ..journal.run_ids import new_run_id as new_run_id
 from ..journal.undo import UNSUCCESSFUL
 from ..redaction import Redaction
+from ..tools.output import LOG_LIMITS
 from ..values import Json, check_json, digest, gc_disabled_until_next_tick
 from . import budgets
 from .compile.calls import Caller, Lease
 from .compile.program import Program, compile_flow
 from .run import Ending, Run, Watcher, rendered
+from .stack_trace import local_cause
 
 if TYPE_CHECKING:
     from .ports import MapChunks
@@ -198,6 +201,8 @@ class Engine:
         """Whether the next server resumes the runs that are cancelled here: true in a server."""
         self.live: dict[str, Run] = {}
         """The runs that execute now, by id."""
+        self.log_limits = LOG_LIMITS
+        """How much of what the tool of a step prints is kept."""
         self.after_run: AfterRun | None = None
         self.project_budget: Callable[[Job, bool], Limits] = lambda job, is_part: {}
         """Returns the accounts that the project sets for a new run, which may be part of another one."""
@@ -419,16 +424,20 @@ class Engine:
         except RopewalkError as error:
             logger.error("run %s is not undone: %s", run_id, error)
             return result
-        return result if report is None else {**result, "undo": report}
+        if report is not None:
+            result["undo"] = report
+        return result
 
     def _make_run(self, program: Program, job: Job, log: Log, spent: float) -> Run:
         """Make the run of a job; it is part of its parent if that executes on this loop."""
         watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
         parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
-        return Run(
+        run = Run(
             program, job.new.id, job.input, log,
             state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
         )  # fmt: skip
+        run.log_limits = self.log_limits
+        return run
 
     async def _record_ending(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """Record the ending of a run, and return the result in the words of its notation."""
@@ -441,7 +450,7 @@ class Engine:
             result, status = await _recorded(job, run, ending)
         if status != ending.status:
             ending.status = status
-            result = rendered(job.render, ending)
+            result = with_cause(rendered(job.render, ending), ending)
         run.emit_held_events(committed=True)
         if run.watcher is not None:
             run.report("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
@@ -543,7 +552,14 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
     result, error = rendered(job.render, ending), ending.error
     payload = None if error is None else {"message": message_of(error), "kind": type(error).__name__}
     counts = {"results": len(ending.outputs), "errors": max(len(ending.failures), int(error is not None))}
-    return result, await run.log.finish(ending.status, result, payload, **counts)
+    status = await run.log.finish(ending.status, result, payload, **counts)
+    return with_cause(result, ending), status
+
+
+def with_cause(result: dict[str, Json], ending: Ending) -> dict[str, Json]:
+    """Return the result of a run; that of a failed one carries the exception of the tool."""
+    error = ending.error or next(iter(ending.failures), None)
+    return result if error is None else FailedResult(result, local_cause(error))
 
 
 class _Abandoned(Exception):

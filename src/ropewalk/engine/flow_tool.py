@@ -31,7 +31,7 @@ from ..tools.tool import Tool
 from ..values import Json
 from .compile.calls import Caller
 from .compile.program import Program, compile_flow, may_wait
-from .engine import Job, new_run_id, run_program
+from .engine import Job, new_run_id, run_program, with_cause
 from .run import Ending, rendered
 
 _NO_NAME: Final = r"[^A-Za-z0-9_.-]+"
@@ -209,7 +209,8 @@ class FlowTool(Routed):
             if get_engine is not None:
                 return await self._run_in_store(self._job(args, watcher, state), get_engine, key)
             program, run_id = self._compiled(watcher), key or new_run_id()
-            return rendered(self.source.render, await run_program(program, args, run_id=run_id, watcher=watcher))
+            ending = await run_program(program, args, run_id=run_id, watcher=watcher)
+            return with_cause(rendered(self.source.render, ending), ending)
         finally:
             _running.reset(token)
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any
 
+from ..tools.output import CURRENT
 from .timeouts import INTERRUPTED, TaskDeadline, TaskGroup, clock, deadline_timer_of, interrupt_inside
 
 Drain = Callable[..., Coroutine[Any, Any, None]]
@@ -85,7 +87,9 @@ class LazyTaskGroup:
             create, drain = self.loop.create_task, self.drain
             task_deadlines = [TaskDeadline() for _ in range(more)]
             for task_deadline in task_deadlines:
-                task_deadline.task = create(drain(task_deadline))
+                context = copy_context()
+                context.run(CURRENT.set, task_deadline)
+                task_deadline.task = create(drain(task_deadline), context=context)
             self.helpers += task_deadlines
             if not self.needs_deadline:
                 self.task_deadline.helpers = self.helpers

@@ -35,6 +35,7 @@ from ..plans.player import LocalPlayer, Player, play
 from ..plans.program import Program
 from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
+from ..tools.output import CURRENT
 from ..values import Json
 from .budgets import ends_run
 from .compile.durable import failure_from_json, failure_to_json, wait_until
@@ -342,6 +343,7 @@ class ProgramHost:
 
     async def _execute(self, request: m.Request, due: float | None, step: TaskDeadline) -> None:
         """Perform a step in a task of its own."""
+        CURRENT.set(step)
         timer = deadline_timer_of(self._run.loop)
         timer.add(step, self._deadline.least, clock())
         try:

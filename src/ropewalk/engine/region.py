@@ -107,8 +107,7 @@ def line(steps: list[RegionStep], node_slots: list[NodeSlot], result: Getter, fi
                         if take is not None:
                             raw, value = value, take(value)
                             if value is NOT_JSON:
-                                node_slot = node_at(record)
-                                value = settled(node_slot.direct, frame, node_slot, raw)
+                                value = settled(frame, node_at(record), raw)
                     frame[slot] = value
                     if write is not None:
                         write(frame, value)
@@ -225,7 +224,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
         if (helps := deadline is not caller_deadline) and uses_deadline:  # the task of a helper
             group.join(deadline)
         node_slot: Any = None
-        outer, deadline.record = deadline.record, None
+        outer, outer_frame, deadline.record, deadline.frame = deadline.record, deadline.frame, None, frame
         try:
             while (ready or commits) and not group.closing:
                 if ready and len(commits) < max_commits:
@@ -240,8 +239,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
                             raise asyncio.CancelledError  # the tool swallowed the first
                         if take is not None:
                             raw, value = value, take(value)
-                            if value is NOT_JSON:
-                                value = settled(node_slot.direct, frame, node_slot, raw)
+                            value = settled(frame, node_slot, raw) if value is NOT_JSON else value
                         elif type(value) is PendingCommit:
                             commits.append((value, after, write, slot, node_slot, began))
                             continue
@@ -266,7 +264,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
                 return  # the caller raises it
             raise raised from raised.__cause__
         finally:
-            deadline.node_slot, deadline.record = None, outer
+            deadline.node_slot, deadline.record, deadline.frame = None, outer, outer_frame
             if helps:
                 group.leave(deadline)
 

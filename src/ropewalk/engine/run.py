@@ -18,16 +18,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, Problem, RunStopped, RunTimeout
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..ir import Node
 from ..journal.past import keys_of, latest_start
-from ..journal.protocol import WARNING, Entry, Log
+from ..journal.protocol import LOG, WARNING, Entry, Log
 from ..redaction import Redaction
-from ..tools.listener import WARN, broken_schemas
+from ..tools.listener import broken_schemas
+from ..tools.output import CURRENT, LOG_LIMITS, RunOutput
 from ..values import Json, copy_json
 from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
 from .compile.program import Program
@@ -52,12 +53,14 @@ from .frame import (
 from .timeouts import RECANCEL_AFTER, TaskDeadline, clock, deadline_timer_of, interrupt_inside, pending_cancellation
 
 if TYPE_CHECKING:
+    from .step_logs import StepLog, StepLogs
     from .waits import Waits
 
 Watcher = Callable[[Event], None]
 MOST_WARNINGS = 100
 """Warnings that a result lists."""
 TURN = 0.01  # seconds; after at most two of these, a run lets other tasks use the loop when a node ends
+_NODE_ENDS = ("node.finished", "node.failed", "node.recovered")
 _PATH_SUFFIXES = r"@\d+|\[[^\]]*\]"  # attempts, arms and iterations in a path
 
 
@@ -111,6 +114,8 @@ class Run(TaskDeadline):
         "input",
         "listener",
         "log",
+        "log_limits",
+        "logs",
         "loop",
         "mono",
         "parent",
@@ -121,6 +126,7 @@ class Run(TaskDeadline):
         "round",
         "secrets",
         "spent",
+        "stack_bytes",
         "state",
         "stopping",
         "timeouts",
@@ -157,8 +163,10 @@ class Run(TaskDeadline):
         self.undos: list[Entry] = []  # of a run without a journal: how its calls can be undone
         self.undo_clock = 0.0
         self.warned: dict[str, Entry] = {}  # the warnings about the results of calls, by path
+        self.stack_bytes = 0  # of the stacks of failures so far
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
+        self.log_limits, self.logs = LOG_LIMITS, cast("StepLogs | None", None)
         self.printed: list[str] = []  # by the programs of the flow
         self.held_events: list[Event] | None = None  # those that wait for the commit of the last step
         self.playing = False
@@ -231,6 +239,16 @@ class Run(TaskDeadline):
         self.secrets.add(value, f"$secret.{name}")
         return value
 
+    def output_of(self, frame: Frame, node_slot: NodeSlot) -> StepLog | None:
+        """Return the log of a step; None if the run is over."""
+        if not self.playing:
+            return None
+        if self.logs is None:
+            from .step_logs import StepLogs  # imported only by runs whose tools print
+
+            self.logs = StepLogs(self)
+        return self.logs.of(frame, node_slot)
+
     def redact(self, value: Json) -> Json:
         """Return the value with every known secret replaced by its reference."""
         return self.secrets.value(value) if self.secrets else value
@@ -246,7 +264,7 @@ class Run(TaskDeadline):
         self.attempts.append((node_slot.name, attempt))
         if self.watcher is not None:
             failure = attempt.failure
-            data = {"message": failure.message, "kind": failure.kind, "attempt": count, "due": attempt.due}
+            data = {**failure.event_data(), "attempt": count, "due": attempt.due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
             self.report("attempt.failed", path, node_slot.name, data)
 
@@ -263,10 +281,13 @@ class Run(TaskDeadline):
             call = self.id.removeprefix(f"{self.parent.id}/")
             self.parent.warn(f"{call}/{path}", call.rpartition("/")[2], tool, data["warnings"])
 
-    def _warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> None:
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
         """Record the warnings about the result of the call with an idempotency key."""
+        if not self.playing:
+            return False
         path = key.removeprefix(f"{self.id}/")
         self.warn(path, path.rpartition("/")[2].partition("@")[0], tool, warnings)
+        return True
 
     def _warning_entries(self) -> dict[str, Any]:
         """Return the data of the warnings of this run, those of earlier processes included, by path."""
@@ -304,6 +325,8 @@ class Run(TaskDeadline):
     def report(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
         """Emit an event to the watcher; an error of the watcher does not break the run."""
         if self.watcher is not None:
+            if self.logs is not None and kind in _NODE_ENDS:
+                self.logs.report(path)
             event = Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data)
             if self.held_events is None:
                 self.emit(self.watcher, event)
@@ -331,12 +354,15 @@ class Run(TaskDeadline):
         """Pass an event to a watcher."""
 
         # An error of the watcher goes to the exception handler of the event loop.
+        token = CURRENT.set(None)  # what it prints does not belong to the step
         try:
             watcher(event)
         except Exception as exc:  # noqa: BLE001 - reported to the handler of the loop, never to the run
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"the watcher of run {self.id} raised an exception at event {event.kind}", "exception": exc}
             )
+        finally:
+            CURRENT.reset(token)
 
     # --- running ------------------------------------------------------------------------------
 
@@ -403,10 +429,10 @@ class Run(TaskDeadline):
         limit = program.flow.timeout
         frame = self.frame = self._open()
         value: Json = None
-        status, takers = "", [self._warn_of_call]
-        warn = WARN.set(takers)
+        status = ""
         error: Exception | None = None
         cancelled: asyncio.CancelledError | None = None
+        token = CURRENT.set(output := RunOutput(self))
         try:
             value = (await program.play(frame)).value
             status = "partial" if self.errors else "completed"
@@ -420,9 +446,11 @@ class Run(TaskDeadline):
         except asyncio.CancelledError as exc:
             cancelled = exc
         finally:
-            takers.clear()  # contexts that were copied live on, and must not keep the run
             with suppress(ValueError):  # a coroutine that is closed from outside is in another context
-                WARN.reset(warn)
+                CURRENT.reset(token)
+            output.source = None
+            if self.logs is not None:
+                self.logs.close()
             self.playing, self.log.on_stop = False, None
             self.halted = self.halted or clock()
             if self.ending:
@@ -521,7 +549,7 @@ class Run(TaskDeadline):
         }
         # A resumed run does not enter a finished node again: only the journal knows what ran inside it.
         for keys in keys_of(self.log.past):
-            ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer", WARNING))
+            ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer", LOG, WARNING))
         # A failure names the nodes inside a node that failed.
         paths = [failed.path for failed in self.errors]
         paths += [attempt.failure.path for _, attempt in self.attempts]
@@ -615,6 +643,7 @@ def entries(run: Run) -> list[Entry]:
         journal.append(Entry(path, kind, node_slot.id, data, "", start + shift, end + shift))
     journal += [attempt.to_entry(name) for name, attempt in run.attempts]
     journal += [*run.undos, *run.warned.values()]
+    journal += run.logs.entries() if run.logs is not None else ()
     if run.waits is not None:
         journal += run.waits.waiting()
     journal.sort(key=lambda entry: entry.ended)

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from .frame import RECORD_CLOCKS, RECORD_ITERATIONS, RECORD_NODES, NodeSlot, node_at
+from .frame import RECORD_CLOCKS, RECORD_FRAME, RECORD_ITERATIONS, RECORD_NODES, RUN, Frame, NodeSlot, node_at
+
+if TYPE_CHECKING:
+    from ..tools.output import Output
 
 RECANCEL_AFTER = 0.5  # seconds for a tool to clean up before it is cancelled again
 clock = time.monotonic  # what event loops use, so a reading here can be a loop deadline
@@ -39,6 +42,7 @@ class TaskDeadline:
 
     __slots__ = (
         "before",
+        "frame",
         "helpers",
         "late",
         "late_since",
@@ -62,6 +66,7 @@ class TaskDeadline:
         self.helpers: list[TaskDeadline] | None = None  # task deadlines of helpers that are not registered by task
         self.since = 0.0
         self.node_slot: NodeSlot | None = None
+        self.frame: Frame | None = None  # of `node_slot`, the node of a graph
         self.record: list[Any] | None = None
         # The innermost task group that the task has begun and not ended.
         self.task_group: TaskGroup | None = None
@@ -103,6 +108,19 @@ class TaskDeadline:
         if finished:
             return None, record[-1]
         return node_at(record), record[-1]
+
+    def output(self) -> Output | None:
+        """Return the log of the step that runs; None between steps."""
+        node_slot, frame = self.at()[0], self.frame if self.record is None else self.record[RECORD_FRAME]
+        if node_slot is None or frame is None:
+            return None
+        output: Output | None = frame[RUN].output_of(frame, node_slot)
+        return output
+
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
+        """Record the warnings about the result of a call of the step that runs; return False between steps."""
+        frame = self.frame if self.record is None else self.record[RECORD_FRAME]
+        return frame is not None and bool(frame[RUN].warn_of_call(tool, key, warnings))
 
 
 class Timer(Protocol):

@@ -107,8 +107,8 @@ class _Reader:
         return expr
 
     def _check_roots(self, expr: Expr, text: str) -> None:
-        if text == "$" and "state" not in self.roots:
-            raise _not_a_reference(text)  # `$` alone is the state, which this notation does not have
+        if text == "$" and ("state" not in self.roots or "prev" in self.roots):
+            raise _not_a_reference(text)  # `$` alone is the state only in experiences; elsewhere it is meant as text
         unknown = [ref for ref in ((expr,) if isinstance(expr, Ref) else refs(expr)) if ref.root not in self.roots]
         _raise_together([_unknown_root(ref.root, self.roots, text, ref.column - 1) for ref in unknown])
 

@@ -34,11 +34,13 @@ DECISIONS: Final = frozenset(("call", "timer", "items", "branch", "wait", "signa
 An "offer" is a call of the run that this one was forked from, under its idempotency key. An "undo" says how to undo the
 call at its path, "undone" which run does. A "row" says what a program was told, in the order in which it was."""
 
+LOG: Final = "log"
+"""The kind of entry with what the tool of a step has printed and logged."""
 WARNING: Final = "warning"
 """The kind of entry with the warnings about the result of the call at its path."""
 ACCEPTED: Final = "accepted"
 """The kind of entry that marks a call whose result a person accepted although it does not fit."""
-NO_STEPS: Final = frozenset((ACCEPTED, "ending", "offer", "row", "undo", UNDONE, WARNING))
+NO_STEPS: Final = frozenset((ACCEPTED, LOG, "ending", "offer", "row", "undo", UNDONE, WARNING))
 """Kinds that record no step of a run."""
 
 Key: TypeAlias = tuple[str, str]

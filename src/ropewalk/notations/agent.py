@@ -28,8 +28,10 @@ from ..fast_dataclass import dataclass
 from ..ir import Flow, Graph, Meta, Node, OnError, Policy, Retry
 from ..ops import MODEL as MODEL
 from ..ops import Branch, Call, Compute, Loop, Map, Require, Undo, Wait, calls_of
+from ..problems import Warnings
 from ..values import Json, did_you_mean
 from . import fields as f
+from .binding import warn_of_references
 from .budget import check_budget
 from .fields import Checker, Report, add_problem, join, read_document
 from .project import Hooks
@@ -460,6 +462,9 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     flow = _flow(fields, report)
     if report:
         raise InvalidFlow(all_problems(report, flow), flow)
+    warnings: Report = Warnings()
+    for key in ("system", "prompt", "messages"):
+        warn_of_references(fields.get(key), key, ROOTS, warnings, "input")
     name = str(fields.get("name", "agent"))
     return Compiled(
         kind="agent",
@@ -467,7 +472,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         name=name,
         document=fields,
         flow=flow,
-        warnings=(),
+        warnings=tuple(warnings),
         render=Rendering(name, fields.get("result_size") or RESULT_SIZE),
         typed_at="output_schema",
         output_schema=fields.get("output_schema", {"type": "string"}),

@@ -21,12 +21,15 @@ from ..values import Json, did_you_mean
 from .fields import Report, add_problem, join
 
 _PATH: Final = r"(?:\.[^\W\d][\w-]*|\.[0-9]+|\[[0-9]+\]|\[\"[^\"]*\"\])"
-_LIKE_REFERENCE: Final = rf"(?<![$\w])(?<!^)\$([a-z]+)({_PATH}+)|\{{\{{\s*\$?([a-z]+)({_PATH}*)\s*\}}\}}"
+_LIKE_REFERENCE: Final = rf"(?<![$\w])(?<!^)\$([a-z]+)({_PATH}+)|\{{\{{\s*\$?([A-Za-z_]\w*)({_PATH}*)\s*\}}\}}"
 """Text that looks like a reference but is not: `$input.name` inside a longer text, or `{{input.name}}`."""
 _UNKNOWN: Final = r"unknown reference \$(\w+)"
 
 UNSET: Final = "unset"
 """The first word of the keyword of warnings about variables that no node sets; the variable's name follows."""
+
+STATE: Final = frozenset(("var", "state"))
+"""The roots of variables: `$var.NAME`, and `$state.NAME` as experiences write it."""
 
 Within = TypeVar("Within")
 """The surroundings of a node that decide what its references mean."""
@@ -55,40 +58,8 @@ class Binder(Generic[Within]):
         expr = lift(value, self.roots, path=path, problems=self.problems)
         # Suggest what an unknown root may stand for, in the problems that `lift` has added.
         self.problems[first_new:] = map(self._suggest_root, self.problems[first_new:])
-        self._warn_of_references(value, path)
+        warn_of_references(value, path, self.roots, self.warnings)
         return self.bind_all(expr, path, within)
-
-    def _warn_of_references(self, value: Json, path: str) -> None:
-        """Warn of text that looks like a reference inside a longer text without `${}`."""
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                if "$" in key and self._has_reference(key):
-                    add_problem(
-                        self.warnings, path, f"the key {key!r} is used unchanged; references in keys are not resolved"
-                    )
-                self._warn_of_references(inner, join(path, key))
-        elif isinstance(value, list):
-            for i, inner in enumerate(value):
-                self._warn_of_references(inner, f"{path}[{i}]")
-        elif isinstance(value, str) and ("$" in value[1:] or "{{" in value):  # a fast test for the common case
-            for text in plain_parts(value):
-                for match in re.finditer(_LIKE_REFERENCE, text):
-                    root, rest = match[1] or match[3], match[2] or match[4] or ""
-                    if root in self.roots:
-                        reference = f"${{${root}{rest}}}"
-                        add_problem(
-                            self.warnings, path, f"{match[0]} is text here; inside a longer text write {reference}"
-                        )
-
-    def _has_reference(self, text: str) -> bool:
-        """Return True if a text that is used unchanged looks like a reference, or contains one."""
-        try:
-            expr = read_string(text)
-        except ExpressionError:
-            expr = None
-        if expr is not None and any(ref.root in self.roots for ref in refs(expr)):
-            return True
-        return any((match[1] or match[3]) in self.roots for match in re.finditer(_LIKE_REFERENCE, text))
 
     def _warn_of_variables(self, value: Json, path: str) -> None:
         """Warn of text that looks like a reference in the initial value of a variable."""
@@ -98,7 +69,7 @@ class Binder(Generic[Within]):
         elif isinstance(value, list):
             for i, inner in enumerate(value):
                 self._warn_of_variables(inner, f"{path}[{i}]")
-        elif isinstance(value, str) and ("$" in value or "{{" in value) and self._has_reference(value):
+        elif isinstance(value, str) and ("$" in value or "{{" in value) and _is_reference(value, self.roots):
             add_problem(
                 self.warnings, path, f"{_shorten(value)} is used unchanged; references in variables are not resolved"
             )
@@ -163,7 +134,7 @@ class Binder(Generic[Within]):
         return Ref("out", (head, *rest), elide=True, column=ref.column, original=ref)
 
     def variable(self, ref: Ref, path: str) -> Expr:
-        """Bind `$var.NAME` to a channel of the state."""
+        """Bind `$var.NAME` or `$state.NAME` to a channel of the state."""
         if ref.path:
             self.read_variables.setdefault(str(ref.path[0]), path)
         return Ref("state", ref.path, column=ref.column, original=ref)
@@ -205,3 +176,37 @@ def output_ref(id: str) -> Ref:
 
 def _shorten(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}...")
+
+
+def warn_of_references(value: Json, path: str, roots: Collection[str], report: Report, default: str = "") -> None:
+    """Warn of text that looks like a reference inside a longer text without `${}`."""
+
+    # `default`: The root that `{{name}}` means where `name` is none; without it only roots count.
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if "$" in key and _is_reference(key, roots):
+                add_problem(report, path, f"the key {key!r} is used unchanged; references in keys are not resolved")
+            warn_of_references(inner, join(path, key), roots, report, default)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            warn_of_references(inner, f"{path}[{i}]", roots, report, default)
+    elif isinstance(value, str) and ("$" in value[1:] or "{{" in value):  # a fast test for the common case
+        for text in plain_parts(value):
+            for match in re.finditer(_LIKE_REFERENCE, text):
+                root, rest = match[1] or match[3], match[2] or match[4] or ""
+                if root not in roots and match[3] and default:
+                    root, rest = default, f".{root}{rest}"
+                if root in roots:
+                    reference = f"${{${root}{rest}}}"
+                    add_problem(report, path, f"{match[0]} is text here; inside a longer text write {reference}")
+
+
+def _is_reference(text: str, roots: Collection[str]) -> bool:
+    """Return True if a text that is used unchanged looks like a reference, or contains one."""
+    try:
+        expr = read_string(text)
+    except ExpressionError:
+        expr = None
+    if expr is not None and text != "$" and any(ref.root in roots for ref in refs(expr)):
+        return True
+    return any((match[1] or match[3]) in roots for match in re.finditer(_LIKE_REFERENCE, text))

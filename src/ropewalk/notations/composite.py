@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from ..errors import ExpressionError, InvalidFlow, NodeFailed, Problem
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs, select, subexpressions
 from ..fast_dataclass import dataclass
-from ..ir import Channel, Flow, Graph, Meta, Node, Op
-from ..ops import Block, Branch, Call, Compute
+from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, Op, nodes_of
+from ..ops import Block, Branch, Call, Compute, Map, Wait
 from ..problems import MOST_PROBLEMS, Warnings
 from ..values import Json
 from . import fields as f
+from .binding import STATE
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
 from .node_fields import (
     DOCUMENT_FIELDS,
@@ -42,11 +44,11 @@ from .node_fields import (
 )
 from .registry import Compiled, all_problems, failures
 from .undo import check_undo, compile_undo, write_undo
-from .writing import POLICY, Fields, FlowWriter, milliseconds, sorted_nodes
+from .writing import POLICY, Fields, FlowWriter, as_map, is_repeated, sorted_nodes
 
+WIDTH: Final = 8
 ROOTS: Final = frozenset(("input", "prev", "steps"))
 ITEM_ROOTS: Final = frozenset(("item", "index"))
-STATE_ROOTS: Final = frozenset(("var",))
 LABELS: Final = {"args": "inputMapping", "when": "condition", "tool": "tool"}
 STEP_FIELDS: Final[dict[str, Checker]] = {
     "tool": f.anything,  # which `spec_problems` looks at
@@ -115,14 +117,14 @@ class StepReader:
         self._ids: set[str] = set()
         self._counts: dict[str, int] = {}
         # `$var` is text in a composite without variables.
-        self.roots = ROOTS | STATE_ROOTS if fields.get("variables") else ROOTS
+        self.roots = ROOTS | STATE if fields.get("variables") else ROOTS
         self.written: set[str] = set()
 
     def read(self, steps: Sequence[Json]) -> None:
         """Read the steps, each after those that it depends on; each may refer to those before it."""
         read = [self._fields(step, f"steps[{i}]") for i, step in enumerate(steps)]
         if any(step.fields.get("outputVar") for step in read):
-            self.roots = ROOTS | STATE_ROOTS
+            self.roots = ROOTS | STATE
         positions = {step.path: i for i, step in enumerate(read)}
         for i, step in enumerate(in_order(read, self.report)):
             self._places[positions[step.path]] = i
@@ -169,7 +171,7 @@ class StepReader:
                 phase=fields.get("phase"),
             ),
         )
-        self.steps.nodes.append(attach(node, common, self, self.roots, int(self.fields.get("concurrency", 8))))
+        self.steps.nodes.append(attach(node, common, self, self.roots, int(self.fields.get("concurrency", WIDTH))))
         self.steps.documents.append(document)
 
     def _id(self, name: str) -> str:
@@ -234,7 +236,7 @@ class StepReader:
             return Lit(value)
 
     def _bind(self, ref: Ref) -> Expr:
-        if ref.root in STATE_ROOTS and self.roots >= STATE_ROOTS:
+        if ref.root in STATE and self.roots >= STATE:
             return Ref("state", ref.path, column=ref.column, original=ref)
         if ref.root in ITEM_ROOTS or ref.root == "error":
             return ref
@@ -415,13 +417,16 @@ class Rendering:
 
 
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
-    Node: ("id", "op", "when", "policy", "meta", "after"),
+    Node: ("id", "op", "when", "writes", "policy", "meta", "after"),
     Call: ("tool", "args", "undo"),
+    Wait: ("event", "approval", "timeout"),
+    Map: ("items", "body", "limit", "most"),
     Compute: ("value",),
     Branch: ("arms", "default"),
     Block: ("body",),
     **POLICY,
 }
+READ_ROOTS: Final = ("input", "prev", "item", "index", "error")
 PREV: Final = Ref("prev")
 MAX_INLINED: Final = 100_000
 """The most parts of values that one composite repeats. Values that read others twice double at every level."""
@@ -441,8 +446,8 @@ class CompositeWriter(FlowWriter[Around]):
     kind, supported = "composite", SUPPORTED
 
     def document(self) -> Fields:
-        """Return the document; what a composite cannot hold is refused."""
-        flow, body = self.flow, self.flow.body
+        """Return the steps and the result; what a composite cannot hold is refused."""
+        body = self.flow.body
         self.steps: list[Fields] = []
         self.positions: dict[str, int] = {}  # the position of each step, by the id of its node
         self.values: dict[str, Expr] = {}  # the values of nodes that do not become steps
@@ -450,24 +455,12 @@ class CompositeWriter(FlowWriter[Around]):
         self.last: Expr = PREV  # another expression for the composite's `$prev` at this point
         self.sizes: dict[int, tuple[Expr, int]] = {}  # by identity; the value is kept so that its id stays unique
         self.inlined = 0
-        fields: Fields = {"kind": "composite", "name": flow.name, "mode": "compose"}
-        if flow.input_schema is not None:
-            fields["inputSchema"] = flow.input_schema
-        if flow.output_schema is not None:
-            fields["outputSchema"] = flow.output_schema
-        if flow.timeout is not None:
-            fields["timeout"] = milliseconds(flow.timeout)
+        self.is_written = any(node.writes is not None for node in nodes_of(body))
         # The steps come first, because the result is compared with the value of the last one.
         self._region(body, Around())
-        result = self._inline(body.result, "result")
-        for name in flow.state:
-            if any(node.writes is not None for node in body.nodes) or "state" in body.roots:
-                self.refuse(f"state.{name}", "a composite has no state")
-        if result not in (PREV, self.last):
-            self.refuse(
-                "result", "a composite returns the result of its last step; it cannot compute another value from it"
-            )
-        return {**fields, "steps": self.steps}
+        value = self._inline(body.result, "result")
+        result = self.result(PREV if value == self.last else value, PREV, Around())
+        return {"mode": "compose", **self.variables(), "steps": self.steps, **result}
 
     def _region(self, body: Graph, around: Around) -> None:
         nodes, sure = sorted_nodes(body)
@@ -480,42 +473,47 @@ class CompositeWriter(FlowWriter[Around]):
             self._node(node, around)
 
     def _node(self, node: Node, around: Around) -> None:
-        path, op = f"{around.path}{node.id}", node.op
+        path = f"{around.path}{node.id}"
         self.refuse_unsupported(node, path)
-        policy = node.policy
-        if policy.timeout is not None or policy.retry.attempts > 1 or policy.on_error is not None:
-            self.refuse(path, "the steps of a composite have no timeout, retries or fallback")
-        if isinstance(op, Call):
-            self._step(node, op, path, around)
+        step, fields = self.without_wait(replace(node, op=as_map(node.op)), path, around)
+        if is_repeated(step.op):
+            step, repeated = self.for_each(step, step.op, path, around, WIDTH)
+            fields |= repeated
+        op, plain = step.op, step.when is None and step.writes is None and step.policy == NO_POLICY
+        if isinstance(op, (Call, Wait)):
+            self._step(step, fields, path, around)
             return
-        plain = node.when is None and node.writes is None
         if isinstance(op, Compute) and plain and _is_template(op.value):
             self.values[node.id] = self._inline_for_later(op.value, path)
         elif isinstance(op, Block) and plain:
             self._region(op.body, Around(f"{path}/", around.condition))
-            self.values[node.id] = self._inline(op.body.result, path)
+            self.values[node.id] = self._keep(self._inline(op.body.result, path), path)
         elif isinstance(op, Branch) and plain and len(op.arms) == 1:
             self._write_choice(node.id, op, path, around)
         else:
-            self.refuse_op(node, path, "the steps of a composite are tool calls")
+            self.refuse_op(node, path, "the steps of a composite call tools or wait")
             self.values[node.id] = NULL
         self.prev = self.values[node.id]
 
-    def _step(self, node: Node, op: Call, path: str, around: Around) -> None:
-        fields: Fields = {"name": node.id, "tool": op.tool}
-        if op.args not in (Lit({}), Obj(())):
-            fields["inputMapping"] = self.value(self._inline(op.args, f"{path}.args"), f"{path}.args", around)
-        conditions = [around.condition] if around.condition is not None else []
-        if node.when is not None:
-            conditions.append(self._inline(node.when, f"{path}.when"))
-        if conditions:
-            test = conditions[0] if len(conditions) == 1 else Fn("&&", (conditions[0], conditions[1]))
-            fields["condition"] = self.condition(test, f"{path}.when", around)
-        if node.meta.description:
-            fields["description"] = node.meta.description
-        fields |= write_undo(op.undo)
+    def _step(self, node: Node, more: Fields, path: str, around: Around) -> None:
+        op: Any = node.op
+        fields: Fields = {"name": node.id}
+        if isinstance(op, Wait):
+            fields |= {"type": "wait", **self.wait(op, path, around)}
+        else:
+            fields |= {"tool": op.tool, **write_undo(op.undo)}
+            if op.args not in (Lit({}), Obj(())):
+                fields["inputMapping"] = self.value(self._inline(op.args, f"{path}.args"), f"{path}.args", around)
+        when, error = node.when, node.policy.on_error
+        if when is not None:
+            when = self._inline(when, f"{path}.when")
+        if around.condition is not None:
+            when = around.condition if when is None else Fn("&&", (around.condition, when))
+        if error is not None:
+            error = replace(error, value=self._inline(error.value, f"{path}.fallback"))
+        written = replace(node, when=when, policy=replace(node.policy, on_error=error))
         self.positions[node.id] = len(self.steps)
-        self.steps.append(fields)
+        self.steps.append(fields | more | self.common_fields(written, path, around))
         self.prev = PREV
         self.last = Ref("out", (node.id,)) if node.when is None else PREV
 
@@ -538,7 +536,7 @@ class CompositeWriter(FlowWriter[Around]):
         value = Fn("?:", (sides[0][0], values[0], values[1]))
         if PREV in values:
             self.refuse(path, "a composite cannot refer to the value of a step that may be skipped")
-        self.values[id] = value
+        self.values[id] = self._keep(value, path)
         self.last = value if both_end_with_value else PREV
 
     # --- values -----------------------------------------------------------------------------------
@@ -587,7 +585,13 @@ class CompositeWriter(FlowWriter[Around]):
             return _member(self.last, ref.path)
 
         with self.entire(path):
-            return rebind(self._inline(expr, path), bind)
+            return self._keep(rebind(self._inline(expr, path), bind), path)
+
+    def _keep(self, value: Expr, path: str) -> Expr:
+        """Return a value that is read later; refuse it if a step may have changed a variable by then."""
+        if self.is_written and any(ref.root == "state" for ref in refs(value)):
+            self.refuse(path, "a composite reads variables when a step runs, and cannot keep their earlier values")
+        return value
 
     def bind(self, ref: Ref, path: str, around: Around) -> Expr:
         if ref.root == "out":
@@ -596,8 +600,10 @@ class CompositeWriter(FlowWriter[Around]):
             return self.output(ref, "steps", position) if position is not None else NULL
         if ref.root == "status":
             return self.status(ref, path)
-        if ref.root not in ("input", "prev"):
-            self.refuse(path, f"the steps of a composite can read $input, $prev and $steps, not ${ref.root}")
+        if ref.root == "state":
+            return Ref("var", ref.path)
+        if ref.root not in READ_ROOTS:
+            self.refuse(path, f"a composite cannot read ${ref.root}; pass the value as an input")
             return NULL
         return ref
 

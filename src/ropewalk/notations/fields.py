@@ -11,31 +11,19 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..deadline import look_at_clock
 from ..errors import InvalidFlow, Problem
 from ..problems import Problems
 from ..schema import default_errors, schema_errors
 from ..values import NOT_JSON, Json, did_you_mean, is_json
+from ..values import camel as camel
 from ..values import copy_json as copy_json
+from ..values import snake as snake
 
 Report = list[Problem]
-
-
-@lru_cache(maxsize=1024)
-def camel(key: str) -> str:
-    """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged."""
-    head, *rest = key.split("_")
-    return head + "".join(part[:1].upper() + part[1:] for part in rest) if head and rest else key
-
-
-@lru_cache(maxsize=1024)
-def snake(key: str) -> str:
-    """Convert `errorStrategy` to `error_strategy`."""
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
 
 
 def add_problem(report: Report, path: str, message: str, suggestion: str | None = None) -> None:
@@ -92,13 +80,20 @@ def _suggest_key(key: str, known: Mapping[str, Any]) -> str | None:
     translated = _FOREIGN_KEYS.get(key)
     if translated in known:
         return translated
-    return folded.get(key.lower()) or did_you_mean(key, known)
+    # Keys are short, so a half similar one (`steps`, `items`) means something else; the list of all keys is better.
+    return folded.get(key.lower()) or did_you_mean(key, known, 0.75)
 
 
 _FOREIGN_KEYS = {
     "needs": "dependsOn",
     "else": "otherwise",
     "if": "condition",
+    "steps": "nodes",
+    "nodes": "steps",
+    "params": "args",
+    "parameters": "params",
+    "vars": "variables",
+    "retries": "maxRetries",
 }
 """Keys of other notations and the keys that they stand for here."""
 
@@ -427,60 +422,3 @@ def read_nodes(
         look_at_clock()
         nodes.append(read(item, f"{path}[{i}]", report, depth))
     return nodes
-
-
-def read_fields(
-    value: Mapping[str, Json],
-    known: Mapping[str, Checker],
-    path: str,
-    report: Report,
-    nullable: Collection[str],
-    only_for: Mapping[str, tuple[str, ...]],
-    others: Mapping[str, str],
-) -> dict[str, Json]:
-    """Read the fields of one node, each with its checker."""
-    node_type = str(value.get("type")).lower()
-    is_listed = lambda key: node_type in only_for.get(key, (node_type,))  # noqa: E731
-    normalized = normalize_keys(value, known, path, report, is_listed, others)
-    fields = {
-        key: known[key](item, join(path, key), report)
-        for key, item in normalized.items()
-        if item is not None or key in nullable
-    }
-    for key in ("id", "type"):
-        if key not in fields:
-            add_problem(report, join(path, key), "required for every node")
-    return fields
-
-
-class Typed(Protocol):
-    """A node as read."""
-
-    @property
-    def path(self) -> str:
-        """Return its place in the document."""
-
-    @property
-    def type(self) -> str:
-        """Return its type."""
-
-
-def check_node_fields(
-    node: Typed,
-    present: Collection[str],
-    needed: Mapping[str, str],
-    only_for: Mapping[str, tuple[str, ...]],
-    report: Report,
-) -> None:
-    """Report fields that the node's type requires, or that it does not have."""
-
-    # `needed`: By type, the key that a node of it must have.
-    required_key = needed.get(node.type)
-    if required_key is not None and required_key not in present:
-        add_problem(report, join(node.path, required_key), f"required for a {node.type} node")
-    for key in present:
-        types = only_for.get(key)
-        if types is not None and node.type not in types:
-            add_problem(
-                report, join(node.path, key), f"a {node.type} node has no {key}; only {' or '.join(types)} nodes do"
-            )

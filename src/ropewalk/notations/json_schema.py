@@ -20,7 +20,6 @@ from . import composite, runchain
 from . import composite as composite_steps
 from . import fields as f
 from .budget import check_budget
-from .chain import node_types
 from .chain import read as chain
 from .composition import read as composition
 from .fields import Checker, OneOf, camel, snake
@@ -34,6 +33,7 @@ from .node_fields import (
     check_wait,
     spellings,
 )
+from .node_types import NODE_TYPES, node_table
 from .plan import read as plan
 from .undo import check_undo
 
@@ -137,23 +137,25 @@ def schema_of(kind: str) -> dict[str, Any]:
 
 
 def _chain() -> dict[str, Json]:
-    lists = dict.fromkeys(node_types.BODIES, _NODES)
-    needed = {name: node_type.needs for name, node_type in node_types.NODE_TYPES.items()}
-    node = _node(node_types.NODE_FIELDS, lists, needed, node_types.ONLY_FOR, spellings("chain"))
-    top = {"nodes": {"type": "array", "items": _NODE, "minItems": 1}}
-    return {**_object(chain.CHAIN_FIELDS, top, "chain", ("nodes",)), "$defs": {"node": node}}
+    return _with_nodes("chain", chain.CHAIN_FIELDS)
 
 
 def _composition() -> dict[str, Json]:
+    return _with_nodes("composition", composition.FIELDS)
+
+
+def _with_nodes(kind: str, fields: Mapping[str, Checker]) -> dict[str, Json]:
+    """Return the schema of a document with typed nodes."""
     arm = _object({"condition": f.condition, "nodes": f.anything}, {"nodes": _NODES}, None, ("condition", "nodes"))
     own_schemas = {
         "branches": {"type": "array", "items": arm, "minItems": 1},
         "sources": {"type": "array", "minItems": 1},
+        "nodes": _NODES,
     }
-    needed = {kind: (key,) for kind, key in composition.NEEDED.items()}
-    node = _node(composition.NODE_FIELDS, own_schemas, needed, composition.ONLY_FOR, spellings("composition"))
+    table = node_table(kind)
+    node = _node(table.fields, own_schemas, table.needs, table.only_for, table.others)
     top = {"nodes": {"type": "array", "items": _NODE, "minItems": 1}}
-    return {**_object(composition.FIELDS, top, "composition", ("nodes",)), "$defs": {"node": node}}
+    return {**_object(fields, top, kind, ("nodes",)), "$defs": {"node": node}}
 
 
 def _composite() -> dict[str, Json]:
@@ -230,7 +232,12 @@ def _node(
     for word in types.words:
         forbidden = [key for key, kinds in only_for.items() if word not in kinds]
         then: dict[str, Json] = {"properties": {k: {"type": "null"} for key in forbidden for k in {key, snake(key)}}}
-        alternatives = [{"required": [key], "properties": {key: _NOT_NULL}} for key in needed.get(word, ())]
+        bodies = NODE_TYPES[word].bodies if word in NODE_TYPES else ()
+        then["properties"] |= {key: {"anyOf": [_NODES, {"type": "null"}]} for key in bodies}
+        keys = needed.get(word, ())
+        keys = (*keys, *(other for other, key in others.items() if key in keys))
+        spelled = dict.fromkeys(name for key in keys for name in (key, camel(key), snake(key)))
+        alternatives = [{"required": [key], "properties": {key: _NOT_NULL}} for key in spelled]
         if alternatives:
             then["allOf"] = alternatives if len(alternatives) == 1 else [{"anyOf": alternatives}]
         rules.append({"if": {"properties": {"type": _word_schema(word)}, "required": ["type"]}, "then": then})

@@ -17,7 +17,7 @@ from ..expr.ast import NULL, Expr, Lit, Obj, Ref, rebind
 from ..fast_dataclass import dataclass
 from ..ir import NO_POLICY, Graph, Node, OnError, Policy, Retry
 from ..ops import Block, Map, Wait
-from ..values import Json, did_you_mean
+from ..values import KEY_SPELLINGS, Json, did_you_mean
 from . import fields as f
 from .budget import check_budget
 from .fields import Checker, OneOf, Report, add_problem, join, read_object
@@ -25,17 +25,20 @@ from .undo import check_undo_policy
 
 POLICIES: Final = ("stop", "fail_run", "skip", "continue", "fallback", "retry")
 STRATEGY: Final = OneOf(("stop", "continue", "retry", "fallback", "skip"), {})
+MAX_RETRIES: Final = 3
 ATTEMPTS: Final = 3
 """The attempts of the policy `retry`; the key `maxRetries` counts those after the first."""
 DELAY: Final = 100
 RETRY_DELAY: Final = 1000
 """The milliseconds between attempts with `maxRetries`; they stay the same."""
+BACKOFFS: Final = ("constant", "linear", "exponential")
+"""How the pauses between attempts grow."""
 ROUND: Final = ".round"
 """The end of the id of the node that a `for_each` repeats."""
 _ON_ERROR: Final[dict[str, Checker]] = {
     "policy": f.one_of(POLICIES),
     "attempts": f.positive,
-    "backoff": f.one_of(("linear", "exponential")),
+    "backoff": f.one_of(BACKOFFS),
     "delay": f.number,
     "base_ms": f.number,
     "value": f.anything,
@@ -153,7 +156,7 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
 """The fields of every node. `args`, `undo`, `event`, `approval` and `concurrency` belong to the types that use them."""
 OTHER_WORDS: Final[dict[str, dict[str, str]]] = {
     "chain": {"args": "params", "inputMapping": "params"},
-    "composition": {"args": "inputMapping", "params": "inputMapping"},
+    "composition": {"args": "inputMapping", "params": "inputMapping", "input": "inputMapping"},
     "composite": {"args": "inputMapping", "params": "inputMapping", "type": "kind"},
     "experience": {"params": "args", "inputMapping": "args", "condition": "when"},
 }
@@ -201,6 +204,11 @@ def spellings(notation: str) -> Mapping[str, str]:
     for item in NODE_FIELDS.values():
         words |= {other: item.word(notation) for other in (item.name, *item.others) if other != item.word(notation)}
     return MappingProxyType(words)
+
+
+for _notation in OTHER_WORDS:
+    for _other, _word in spellings(_notation).items():
+        KEY_SPELLINGS.setdefault(_word, set()).add(_other)
 
 
 # --- what the fields of one node say ----------------------------------------------------------
@@ -278,13 +286,18 @@ def read_failing(
         value, place = fields["fallback"], "fallback"
     counts = (policy == "retry" and not details) or notation != "chain"
     if counts and ("maxRetries" in fields or "retryDelay" in fields or (policy == "retry" and strategy)):
-        retries = int(fields.get("maxRetries", defaults.get("maxRetries", 3 if policy == "retry" else 0)))
+        retries = int(fields.get("maxRetries", defaults.get("maxRetries", MAX_RETRIES if policy == "retry" else 0)))
         pause = fields.get("retryDelay", defaults.get("retryDelay", RETRY_DELAY))
         retry = Retry(attempts=1 + retries, delay=pause / 1000) if retries else Retry()
     elif "attempts" in details or (policy == "retry" and details):
         delay = details.get("delay", details.get("base_ms", DELAY))
-        linear = details.get("backoff") == "linear"
-        retry = Retry(attempts=int(details.get("attempts", ATTEMPTS)), delay=delay / 1000, factor=2.0, linear=linear)
+        backoff = details.get("backoff")
+        retry = Retry(
+            attempts=int(details.get("attempts", ATTEMPTS)),
+            delay=delay / 1000,
+            factor=1.0 if backoff == "constant" else 2.0,
+            linear=backoff == "linear",
+        )
     else:
         retry = Retry() if details or strategy else outer.retry
     return Failing(policy=policy, retry=retry, value=value, place=place)
@@ -366,7 +379,7 @@ def attach(
     id = node.id.removesuffix(ROUND) if each is not None else node.id
     if each is not None:
         inner = replace(node, id=common.inner_id(id), meta=replace(node.meta, name=node.meta.name or id))
-        inner = replace(inner, result=_own(node.result, id, inner.id))
+        inner = replace(inner, result=own_output(node.result, id, inner.id))
         if output is None:
             inner = replace(inner, writes=None)
         place, items, limit = items_of(each, common.at("for_each"))
@@ -390,12 +403,26 @@ def _after_wait(node: Node, wait: Wait) -> Node:
         id=work_id,
         after=frozenset((first.id,)),
         writes=None,
-        result=_own(node.result, node.id, work_id),
+        result=own_output(node.result, node.id, work_id),
         policy=replace(node.policy, on_error=None),
         meta=replace(node.meta, name=node.id),
     )
     block = Block(body=Graph(nodes=(first, work), result=Ref("out", (work_id,))))
     return replace(node, op=block, result=None, policy=Policy(on_error=node.policy.on_error))
+
+
+def detach(node: Node) -> tuple[Node, Wait | None]:
+    """Return the work of a node that waits first, and the wait; any other node as it is."""
+    body = node.op.body if isinstance(node.op, Block) else None
+    if body is None or [inner.id for inner in body.nodes] != [f"{node.id}.wait", f"{node.id}.work"]:
+        return node, None
+    (first, work), outer = body.nodes, replace(node, after=frozenset(), gate=None, when=None)
+    policy = replace(work.policy, on_error=node.policy.on_error)
+    own = replace(work, id=node.id, after=outer.after, result=own_output(work.result, work.id, node.id), policy=policy)
+    own = replace(own, writes=node.writes, meta=node.meta)
+    if not isinstance(first.op, Wait) or _after_wait(own, first.op) != outer:
+        return node, None
+    return replace(own, after=node.after, gate=node.gate, when=node.when), first.op
 
 
 class Ordered(Protocol):
@@ -448,7 +475,7 @@ def items_of(each: Json, path: str) -> tuple[str, Json, int | None]:
     return join(path, key), each.get(key), each.get("concurrency")
 
 
-def _own(expr: Expr | None, old: str, new: str) -> Expr | None:
+def own_output(expr: Expr | None, old: str, new: str) -> Expr | None:
     """Return an expression that reads the output of a node under its new id."""
 
     def bind(ref: Ref) -> Ref:

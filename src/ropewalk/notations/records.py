@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from ..errors import FlowFailed
 from ..values import Json
 from .fields import camel, closest_attribute
-from .registry import value_in
+from .registry import NOTATIONS, value_in
 
 
 def copy_containers(value: Json) -> Json:
@@ -113,6 +113,13 @@ class Outcome(Record):
     """The result of a run in the words of its notation, with `run_id`, `status` and `success`."""
 
     _read: Callable[[Any], Any] | None = None
+    _cause: BaseException | None = None
+    # Names for `runId` and `result` that only Python has.
+    _aliases: tuple[str, ...] = ()
+
+    def to_answer(self) -> dict[str, Json]:
+        """Return the outcome as every interface answers it: one id, `runId`, and the value once, as `result`."""
+        return {name: self[name] for name in self._data if name not in self._aliases}
 
     @property
     def run_id(self) -> str:
@@ -133,7 +140,7 @@ class Outcome(Record):
             messages = [str(error.get("message") or error) for error in failures_of(self._data)[:20]]
             why = f": {'; '.join(messages)}" if messages else ""
             message = f"run {self.run_id} did not complete (status {status}){why}"
-            raise FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict())
+            raise FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict()) from self._cause
         return self
 
     def _repr_html_(self) -> str:
@@ -189,6 +196,10 @@ def failures_of(data: Mapping[str, Any]) -> list[dict[str, Json]]:
 def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | None = None) -> Outcome:
     """Return the result of a run with the fields that every outcome has: `runId`, and `result` for its value."""
     record = Outcome({"runId": result.get("executionId"), "result": value_in(result, kind), **result})
+    # A document that declares a result has another value under the name of its notation.
+    own = NOTATIONS[kind].value if kind in NOTATIONS else "result"
+    record._aliases = ("executionId",) if "result" in result or own == "result" else ("executionId", own)
     if read is not None:
         record._read = read
+    record._cause = getattr(result, "cause", None)
     return record

@@ -124,8 +124,6 @@ NOTATIONS: Final[dict[str, Notation]] = {
 }
 LISTED: Final = tuple(kind for kind, notation in NOTATIONS.items() if notation.is_listed)
 """The kinds that messages offer."""
-VALUE_NAMES: Final = frozenset(notation.value for notation in NOTATIONS.values()) - {"result"}
-"""The field names of values other than `result`."""
 
 
 def value_in(result: Mapping[str, Json], kind: str) -> Json:

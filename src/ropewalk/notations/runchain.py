@@ -179,7 +179,7 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {Node: ("id", "op", "meta")
 class RunChainWriter(FlowWriter[None]):
     """Write one flow as a run chain."""
 
-    kind, supported = "runchain", SUPPORTED
+    kind, supported, keys = "runchain", SUPPORTED, {}
 
     def document(self) -> Fields:
         """Return the document; what a run chain cannot hold is refused."""
@@ -198,11 +198,7 @@ class RunChainWriter(FlowWriter[None]):
         last = Ref("out", (body.nodes[-1].id,)) if body.nodes else NULL
         if body.result not in (last, Ref("prev")):
             self.refuse("result", "the value of a run chain is its last step's result")
-        return {
-            "kind": "runchain",
-            "name": flow.name,
-            "steps": [step for node in body.nodes for step in self.step(node)],
-        }
+        return {"steps": [step for node in body.nodes for step in self.step(node)]}
 
     def step(self, node: Node) -> list[Fields]:
         """Write one node as a step; a node that calls nothing is left out."""

@@ -15,17 +15,18 @@ import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeGuard, TypeVar
 
 from ..codec import set_fields
 from ..errors import ExpressionError, InvalidFlow, Problem
 from ..expr.ast import NULL, Each, Expr, Fn, Lit, Obj, Ref, Var, rebind, refs, select
 from ..expr.unlift import text_of, unlift
-from ..ir import Flow, Graph, Node, OnError, Policy, Retry, bodies, nodes_of, parts, refs_inside
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Validate
+from ..ir import NO_POLICY, Flow, Graph, Node, OnError, Policy, Retry, bodies, nodes_of, parts
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Validate, Wait
 from ..problems import MOST_PROBLEMS, Warnings
 from ..values import Json
 from .fields import variable
+from .node_fields import MAX_RETRIES, NODE_FIELDS, RETRY_DELAY, detach, own_output
 
 
 class ConvertedDocument(dict[str, Json]):
@@ -97,36 +98,8 @@ def _replace_in(value: Any, prefix: str, lost_nodes: LostNodes) -> Any:
     return value
 
 
-RESULT: Final = "result"
-"""The id of the node that writers add for a result that the notation cannot declare, and of the state field that an
-experience keeps it in."""
 PARALLEL: Final = "parallel"
 """The id of the node in a composition that holds all nodes of a flow that run concurrently."""
-
-
-def without_result_node(flow: Flow) -> Flow:
-    """Return the flow with the value of its last node `result` as its own result."""
-
-    # Writers add this node if a notation cannot declare the result, so a round trip removes it again.
-    body = flow.body
-    last = body.nodes[-1] if body.nodes else None
-    if last is None or last.id != RESULT or not isinstance(last.op, Compute):
-        return flow
-    writes_result = Obj(((RESULT, Ref("out", (RESULT,))),))
-    plain = Node(id=RESULT, op=last.op, after=last.after, writes=last.writes)
-    if last != plain or last.writes not in (None, writes_result):
-        return flow
-    # Only a node that a writer could have added is removed.
-    rest = replace(body, nodes=body.nodes[:-1], result=rebind(last.op.value, _without_elision))
-    if RESULT in flow.seeds:
-        return flow
-    if last.writes is not None:  # an experience
-        state = {name: channel for name, channel in flow.state.items() if name != RESULT}
-        used = [ref for ref in refs_inside(rest) if ref.root == "state" and ref.path[:1] in ((), (RESULT,))]
-        return flow if used else replace(flow, body=rest, state=state)
-    if body.result not in (outputs(body), Ref("out", (RESULT,))):
-        return flow
-    return replace(flow, body=rest)
 
 
 def simplify_choices(body: Graph) -> Graph:
@@ -224,11 +197,6 @@ def iterations_are_independent(body: Graph) -> bool:
     return not any(node.writes is not None for node in nodes_of(body)) and not (body.roots & {"round", "prev"})
 
 
-def _without_elision(ref: Ref) -> Ref:
-    """Return a reference to a whole output in its plain form."""
-    return Ref("out", ref.path) if ref.root == "out" and len(ref.path) == 1 else ref
-
-
 def without_output_check(body: Graph) -> Graph:
     """Return the body without the hidden node that checks the output of a composition."""
     last = body.nodes[-1] if body.nodes else None
@@ -272,7 +240,6 @@ DIRECTORY_NAMESPACES = ("impl", "dataset", "experience", "cli-agent")
 _DIRECTORY_CALL = "calls {!r}, which exists only in the directory of an experience"
 
 
-NO_TIMEOUT = "no timeout"
 LEFT_OUT = "is left out and gives null, because it would do something else without its lost parts"
 _DECISIVE = ("when", "gate", "also")
 """The fields of a node that decide if and with what it runs; without them it is left out."""
@@ -285,6 +252,14 @@ class FlowWriter(Generic[Around]):
     """The notation, for messages: "chain"."""
     supported: ClassVar[Mapping[type[Any], tuple[str, ...]]]
     """The fields of nodes, ops and policies that the writer supports; any other that is set is refused."""
+    null_node: ClassVar[Fields] = {}
+    """The fields of a node that gives null, in place of one that the notation cannot hold."""
+    keys: ClassVar[Mapping[str, str]] = {
+        "timeout": "timeout",
+        "input_schema": "inputSchema",
+        "output_schema": "outputSchema",
+    }
+    """Fields of a flow, each with its key in documents of the notation."""
     has_seeds: ClassVar[bool] = False
     """True if fields of the state can begin with members of the input."""
 
@@ -300,7 +275,7 @@ class FlowWriter(Generic[Around]):
         ] = {}  # by path of a node that only the document has: the node of the flow it belongs to
 
     def document(self) -> Fields:
-        """Make the document."""
+        """Make the fields of the document that only this notation has."""
 
         # Everything that the notation cannot hold is refused.
         raise NotImplementedError
@@ -311,14 +286,18 @@ class FlowWriter(Generic[Around]):
 
     def _document(self) -> Fields:
         """Make the document, with the fields that every notation has."""
-        document = self.document()
-        own = {"undo": self.flow.undo, "budget": self.flow.budget}
-        return {**document, **{name: value for name, value in own.items() if value is not None}}
+        own, flow = self.document(), self.flow
+        fields: Fields = {"kind": self.kind, "name": flow.name}
+        for name, key in (*self.keys.items(), ("undo", "undo"), ("budget", "budget")):
+            value = getattr(flow, name)
+            if value is not None:
+                fields[key] = milliseconds(value) if key == "timeout" else value
+        return {**fields, **own}
 
     @classmethod
     def write(cls, flow: Flow, losses: list[Problem] | None = None) -> Fields:
         """Return the document."""
-        flow = without_result_node(replace(flow, body=simplify_choices(flow.body)))
+        flow = replace(flow, body=simplify_choices(without_output_check(flow.body)))
         writer = cls(flow)
         document = writer._document()
         for name in () if cls.has_seeds else flow.seeds:
@@ -462,20 +441,127 @@ class FlowWriter(Generic[Around]):
         self.refuse(path, f"{self.kind}s cannot read the status of {ref.path[0]!r}")
         return NULL
 
-    def wait(self, node: Node, path: str, around: Around) -> Fields:
-        """Return the event or approval that a node waits for, and its timeout in milliseconds."""
-        op: Any = node.op
-        if node.policy.timeout is not None:
+    # --- fields that every notation has -----------------------------------------------------------
+
+    def nodes_and_result(self, nodes: list[Fields], value: Expr, default: Expr, around: Around) -> Fields:
+        """Return the nodes, and the result unless it is the value that the notation has without one."""
+        if not nodes:  # which no document may be without
+            nodes, default = [{"id": self.unique_id("nothing"), **self.null_node}], Ref("")
+        return {"nodes": nodes, **self.result(value, default, around)}
+
+    def result(self, value: Expr, default: Expr, around: Around) -> Fields:
+        """Return the result of the document, unless it is the value that the notation has without one."""
+        return {} if value == default else {"result": self.nullable(value, "result", around)}
+
+    def nullable(self, value: Expr, path: str, around: Around) -> Json:
+        """Return a value for a field where null counts as absent."""
+        return "${null}" if value == NULL else self.value(value, path, around)
+
+    def common_fields(self, node: Node, path: str, around: Around, failed: Expr = NULL) -> Fields:
+        """Return the fields that nodes of every notation have; `failed` is the value of a skipped failure."""
+        fields: Fields = {}
+        if node.when is not None:
+            fields[self.word("when")] = self.condition(node.when, f"{path}.when", around)
+        if node.meta.description:
+            fields["description"] = node.meta.description
+        if node.meta.phase is not None:
+            fields["phase"] = node.meta.phase
+        return fields | self.policy(node, path, around, failed) | self.written_field(node, path)
+
+    def word(self, field: str) -> str:
+        """Return the word of the notation for a field of nodes."""
+        return NODE_FIELDS[field].word(self.kind)
+
+    def policy(self, node: Node, path: str, around: Around, failed: Expr) -> Fields:
+        """Return the timeout of a node and the handling of its failures."""
+        policy, retry = node.policy, node.policy.retry
+        fields: Fields = {}
+        if policy.timeout is not None and isinstance(node.op, Wait):
             self.refuse(path, "a wait node uses its own timeout, not that of a call")
+        elif policy.timeout is not None:
+            fields["timeout"] = milliseconds(policy.timeout)
+        word, value = "", None
+        if policy.on_error is not None:
+            word, value = self.failure(node, policy.on_error, path, around, failed)
+        backoff = self._backoff(retry, path)
+        details: Fields = {} if value is None else {"value": self.value(value, f"{path}.fallback", around)}
+        if backoff and (backoff != "constant" or self.kind == "experience" or (self.kind == "chain" and word)):
+            details |= {"attempts": retry.attempts, "delay": milliseconds(retry.delay)}
+            if backoff != "exponential" and retry.attempts > 2:
+                details["backoff"] = backoff
+        elif backoff:  # the same pauses: `maxRetries` counts the attempts after the first
+            word = word or ("retry" if self.kind == "chain" else "")
+            if retry.attempts != 1 + MAX_RETRIES or self.kind != "chain":
+                fields["maxRetries"] = retry.attempts - 1
+            if milliseconds(retry.delay) != RETRY_DELAY:
+                fields["retryDelay"] = milliseconds(retry.delay)
+        if details.keys() == {"value"} and (word == "fallback" or self.kind != "chain") and self.kind != "experience":
+            fields["fallback"] = details.pop("value")
+        if details:
+            fields[self.word("on_error")] = {"policy": word or "retry", **details}
+        elif word:
+            fields["errorStrategy" if self.kind == "chain" else self.word("on_error")] = word
+        return fields
+
+    def failure(
+        self, node: Node, on_error: OnError, path: str, around: Around, failed: Expr
+    ) -> tuple[str, Expr | None]:
+        """Return the policy of a node whose failure does not end the run, and the value that it then has."""
+        value = None if on_error.value == failed else on_error.value
+        if on_error.reported:
+            return "continue", value
+        return ("skip", None) if value is None else ("fallback", value)
+
+    def _backoff(self, retry: Retry, path: str) -> str:
+        """Return how the pauses of a node grow, "" if it has one attempt."""
+        if retry.attempts < 2:
+            return ""
+        longest = retry.attempts - 1
+        if retry.pause(longest) != replace(retry, max_delay=Retry().max_delay).pause(longest):
+            self.refuse(path, f"pauses between attempts are limited to {Retry().max_delay:.0f} seconds (max_delay)")
+        if retry.linear:
+            return "linear"
+        if retry.factor in (1.0, 2.0):
+            return "constant" if retry.factor == 1 else "exponential"
+        if retry.attempts > 2 and retry.delay:
+            self.refuse(path, "pauses between attempts stay the same, grow linearly or double (factor)")
+        return "constant"
+
+    def without_wait(self, node: Node, path: str, around: Around) -> tuple[Node, Fields]:
+        """Return the work of a node that waits first, and the wait as a field."""
+        work, wait = detach(node)
+        return work, {} if wait is None else {"wait": self.wait(wait, f"{path}.wait", around)}
+
+    def wait(self, op: Wait, path: str, around: Around) -> Fields:
+        """Return an event or approval to wait for, and the timeout in milliseconds."""
         word, text = ("event", op.event) if op.event is not None else ("approval", op.approval)
-        fields: Fields = {word: self.value(text, path.replace("timeout", word), around)}
+        fields: Fields = {word: self.value(text or NULL, f"{path}.{word}", around)}
         if isinstance(op.timeout, Lit):
             return {**fields, "timeout": milliseconds(op.timeout.value)}
         if op.timeout is not None:
-            self.refuse(path, f"how long a {self.kind} waits must be a number, not an expression")
+            self.refuse(f"{path}.timeout", f"how long a {self.kind} waits must be a number, not an expression")
         return fields
 
-    def output_var(self, node: Node, path: str) -> Fields:
+    def for_each(self, node: Node, op: Map, path: str, around: Around, width: int) -> tuple[Node, Fields]:
+        """Return the node that a map repeats in place of the map, and the field for_each."""
+        [inner] = op.body.nodes
+        if node.policy != NO_POLICY:
+            self.refuse(path, "the error policy of a node with for_each is that of each item, not of the whole")
+        repeated = replace(inner, id=node.id, result=own_output(inner.result, inner.id, node.id), writes=node.writes)
+        meta = replace(inner.meta, description=node.meta.description or inner.meta.description)
+        repeated = replace(repeated, after=node.after, gate=node.gate, when=node.when, meta=meta)
+        return repeated, self.items_of(op, path, around, width)
+
+    def items_of(self, op: Map, path: str, around: Around, width: int) -> Fields:
+        """Return the field for_each of a node that a map repeats."""
+        fields: Fields = {"items": self.value(items_expr(op), f"{path}.items", around)}
+        if op.limit is None:
+            self.refuse(path, "for_each needs a limit on concurrent items (concurrency)")
+        elif op.limit != width:
+            fields["concurrency"] = op.limit
+        return {"for_each": fields}
+
+    def written_field(self, node: Node, path: str) -> Fields:
         """Return the variable that keeps the node's output."""
         writes = node.writes
         if writes is None:
@@ -485,7 +571,7 @@ class FlowWriter(Generic[Around]):
             variable(writes.fields[0][0], path, problems)
             for problem in problems:
                 self.refuse(path, problem.message)
-            return {} if problems else {"outputVar": writes.fields[0][0]}
+            return {} if problems else {self.word("writes"): writes.fields[0][0]}
         self.refuse(
             path,
             f"a {self.kind}'s node sets one variable, to its own output; compute the other value in a node of its own",
@@ -506,7 +592,7 @@ class FlowWriter(Generic[Around]):
                 self.refuse(path, f"{self.kind} variables have no type; remove it")
             if channel.present:
                 variables[name] = channel.initial
-        return variables
+        return {"variables": variables} if variables else {}
 
 
 def directory_call_problems(body: Graph, path: str = "") -> Iterator[Problem]:
@@ -526,6 +612,24 @@ def node_ids(body: Graph) -> Iterator[str]:
         for _, part in parts(node.op):
             if isinstance(part, Graph):
                 yield from node_ids(part)
+
+
+def as_map(op: Any) -> Any:
+    """Return a loop over items that hand nothing on as a map of one item at a time; any other op as it is."""
+    if not isinstance(op, Loop) or op.items is None or not op.collect or not iterations_are_independent(op.body):
+        return op
+    if op.again is not None or op.until is not None or op.initial is not None:
+        return op
+    return Map(items=op.items, body=op.body, limit=1, most=op.limit)
+
+
+def is_repeated(op: Any) -> TypeGuard[Map]:
+    """Return True for a map that repeats one node, under no condition of its own, and gives all outputs."""
+    if not isinstance(op, Map) or op.select or len(op.body.nodes) != 1:
+        return False
+    [inner] = op.body.nodes
+    is_bare = inner.when is None and inner.gate is None and inner.writes is None
+    return is_bare and op.body.result == Ref("out", (inner.id,))
 
 
 def items_expr(op: Map) -> Expr:

@@ -19,10 +19,11 @@ import orjson
 from ..deadline import look_at_clock
 from ..errors import Place, Problem
 from ..fast_dataclass import dataclass
-from ..values import Json
+from ..values import KEY_SPELLINGS, Json, camel, snake
 from .locations import Lines, Spot, inside
 
 _INDEX_OR_QUOTED_KEY = re.compile(r"""\.?\[(\d+)\]|\.?\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]|\.(\d+)(?=[.\[]|$)""")
+_NAME = re.compile(r"[^.\[]+")
 _KEY_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "unknown"})
 
 
@@ -141,7 +142,11 @@ def _next_key(value: dict[str, Json], remaining: str, lengths: Iterable[int]) ->
     for length in lengths:
         if length <= len(bare) and bare[length : length + 1] in ("", ".", "[") and bare[:length] in value:
             return bare[:length], bare[length:]
-    return None, remaining
+    # A reader may know the key by another name.
+    name = _NAME.match(bare)
+    names = (name[0], *KEY_SPELLINGS.get(name[0], ())) if name else ()
+    key = next((key for each in names for key in (each, camel(each), snake(each)) if key in value), None)
+    return (key, bare[name.end() :]) if name and key else (None, remaining)
 
 
 def _unquote(text: str) -> str | None:
@@ -159,6 +164,18 @@ def with_places(problems: Iterable[Problem], document: Document | None) -> list[
     if document is None:
         return list(problems)
     return [problem if problem.place is not None else document.with_place(problem) for problem in problems]
+
+
+def doubtful_numbers(document: object) -> list[Problem]:
+    """Return a warning for each number of a YAML text that may be meant as an octal number or as text."""
+    if not isinstance(document, Document) or document.form == "json":
+        return []
+    from .yaml_reader import leading_zeros
+
+    return [
+        Problem(path=path, message=message, place=document.lines.place(offset))
+        for path, offset, message in leading_zeros(document.text, lambda: document._root)
+    ]
 
 
 _MAX_SOURCE_LINE = 120  # characters of a source line under a problem

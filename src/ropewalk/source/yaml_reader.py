@@ -10,7 +10,7 @@ documents. Every fault that does not make the rest unreadable is reported in one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any, Final
 
@@ -359,6 +359,25 @@ def spots(text: str) -> Spot:
             stack.append((spot, kind is MappingStartEvent))
             key.append(None)
     return root
+
+
+_LEADING_ZERO = re.compile(r"(?<![\w.])0\d+(?![\w.:])")
+
+
+def leading_zeros(text: str, root: Callable[[], Spot]) -> Iterator[tuple[str, int, str]]:
+    """Yield the path and the offset of each unquoted number that begins with a zero, such as 0777, and a warning."""
+
+    # `root`: Returns the positions of the values, which few texts need.
+    stack = [("", root())] if _LEADING_ZERO.search(text) else []
+    while stack:
+        path, spot = stack.pop()
+        number = text[spot.start : spot.end]
+        if spot.style == "" and re.fullmatch(r"[-+]?0\d+", number):
+            octal = "" if "8" in number or "9" in number else f"{number.replace('0', '0o', 1)} for an octal number, or "
+            yield path, spot.start, f'{number} is read as {plain(number)}; write {octal}"{number}" for text'
+        children = [(f"{path}.{key}" if path else key, child) for key, child in spot.fields.items()]
+        children += [(f"{path}[{i}]", item) for i, item in enumerate(spot.items)]
+        stack += reversed(children)
 
 
 _ANCHOR = re.compile(r"&\S+(?:\s|#[^\r\n]*)*")

@@ -1,8 +1,8 @@
 """Export runs as OpenTelemetry traces and metrics, with the semantic conventions for generative AI and MCP.
 
 A run is a span, and every node that ran is a span in it. Requests of a tool (MCP, instrumented HTTP clients) are spans
-below that of its node, and the trace continues in the server. Spans have paths, names, times and errors, never
-arguments, results or secrets.
+below that of its node, and the trace continues in the server. Spans have paths, names, times, errors, and what tools
+print and log where that is captured, never arguments, results or secrets.
 
 Spans go to the program's own providers. `from_environment` sets up providers for a program that has none, from the
 standard `OTEL_*` variables. If the collector is not reachable, one warning is logged and the program still ends soon.
@@ -75,6 +75,7 @@ class ExportPipeline:
 
 
 NAME: Final = "ropewalk"
+_MAX_LINES: Final = 100  # of one report; a span of the SDK keeps 128 events
 _MODEL_TOOL: Final = "ropewalk:model"
 _START_EVENTS: Final = ("run.started", "run.resumed")
 _INDEX: Final = re.compile(r"\[[^\]]*\]$")
@@ -207,6 +208,8 @@ class Telemetry:
             self._end_node(run, event)
         elif event.kind == "attempt.failed":
             self._record_attempt(run, event)
+        elif event.kind == "node.log" and event.path in run.nodes:
+            self._record_lines(run.nodes[event.path][0], event)
         elif event.path == "" and event.kind.startswith("run."):
             self._end_run(run, event)
 
@@ -302,12 +305,21 @@ class Telemetry:
         if failed:
             span.set_attribute("error.type", kind)
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(event.data.get("message"))))
+        if call_failed:
+            span.add_event("exception", _exception_attributes(event.data), _nanoseconds(event.at))
         span.end(_nanoseconds(event.at))
         if tool:
             attributes = {"gen_ai.operation.name": "chat" if tool == _MODEL_TOOL else "execute_tool"}
             attributes |= {} if tool == _MODEL_TOOL else {"gen_ai.tool.name": tool}
             attributes |= {"error.type": kind} if call_failed else {}
             self._tool_time.record(event.at - start, attributes)
+
+    def _record_lines(self, span: Span, event: Event) -> None:
+        lines: Any = event.data["lines"] if isinstance(event.data, dict) else []
+        for line in lines[:_MAX_LINES]:
+            attributes = {"log.iostream": line["stream"], "body": line["text"]}
+            attributes |= {"severity": line["level"]} if "level" in line else {}
+            span.add_event("log", attributes, _nanoseconds(line["at"]))
 
     def _record_attempt(self, run: _RunTrace, event: Event) -> None:
         node = run.nodes.get(event.path) or run.nodes.get(_ATTEMPT_NUMBER.sub("", event.path))
@@ -316,8 +328,15 @@ class Telemetry:
             return
         span = node[0] if node is not None else run.span
         attributes = {"ropewalk.attempt": data.get("attempt") or 1, "error.type": str(data.get("kind"))}
-        attributes |= {"exception.message": str(data.get("message")), "ropewalk.node.path": event.path}
+        attributes |= {**_exception_attributes(data), "ropewalk.node.path": event.path}
         span.add_event("attempt.failed", attributes, _nanoseconds(event.at))
+
+
+def _exception_attributes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return type, message and stack of an exception, as the conventions name them."""
+    classes = data.get("classes") or [str(data.get("kind"))]
+    attributes = {"exception.type": classes[0], "exception.message": str(data.get("message"))}
+    return {**attributes, "exception.stacktrace": data["stack"]} if data.get("stack") else attributes
 
 
 def _nanoseconds(at: float) -> int:

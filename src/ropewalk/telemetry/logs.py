@@ -31,10 +31,12 @@ _START_EVENTS: Final = ("run.started", "run.resumed")
 _END_EVENTS: Final = ("run.finished", "run.waiting", "run.interrupted")
 _WARNING_EVENTS: Final = ("attempt.failed", "node.failed", "run.interrupted")
 _DEBUG_EVENTS: Final = (
-    "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "state.write", "items.listed",
-    "branch.taken",
+    "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "node.log", "state.write",
+    "items.listed", "branch.taken",
 )  # fmt: skip
-_LOGGED_KEYS: Final = ("status", "ms", "message", "kind", "attempt", "tool", "reason", "event", "approval", "handled")
+_LOGGED_KEYS: Final = (
+    "status", "ms", "message", "kind", "at", "attempt", "tool", "reason", "event", "approval", "handled",
+)  # fmt: skip
 _NOISY_LIBRARIES: Final = frozenset(
     ("anthropic", "asyncio", "dbos", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "opentelemetry", "urllib3")
 )
@@ -165,6 +167,8 @@ class RunLog:
         level = _level(event, data)
         if log.isEnabledFor(level):
             fields = {_KEY_NAMES.get(key, key): data[key] for key in _LOGGED_KEYS if key in data}
+            if "stack" in data and log.isEnabledFor(logging.DEBUG):
+                fields["stack"] = data["stack"]
             if event.kind in _START_EVENTS:
                 fields["notation"] = fields.pop("errorKind", "")
             log.log(level, event.kind, extra={"location": location, "fields": fields})

@@ -23,7 +23,7 @@ from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..journal.protocol import APPROVAL, Entry, RunRow
-from ..notations.registry import NOTATIONS, TEST, is_test
+from ..notations.registry import NOTATIONS, TEST, is_test, value_in
 from ..redaction import Redaction
 from ..source.document import with_places
 from ..source.load import load
@@ -330,8 +330,8 @@ def update_case(case: Mapping[str, Any], replayed: Replayed) -> dict[str, Any]:
 def expected_of(outcome: Mapping[str, Json], kind: str, status: str) -> dict[str, Json]:
     """Return what a case records of an outcome: the status, the value and the errors."""
     expectation: dict[str, Json] = {"status": status}
-    value_field = NOTATIONS[kind].value
-    expectation |= {value_field: outcome[value_field]} if value_field in outcome else {}
+    if not outcome.keys().isdisjoint(("result", NOTATIONS[kind].value)):
+        expectation["result"] = value_in(outcome, kind)
     errors: Any = outcome.get("errors")
     return expectation | (
         {"errors": [_comparable_error(error) for error in errors]} if isinstance(errors, list) and errors else {}

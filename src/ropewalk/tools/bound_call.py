@@ -40,7 +40,8 @@ from ..values import NOT_JSON, Json, check_json, copy_json, fresh
 from .annotations import is_repeatable
 from .backends.route import Args, FlowValue, OnProgress, Route, ToolReported
 from .call_errors import CANCELLED_ITSELF, Failures
-from .listener import MISFIT, WARN, Listener
+from .listener import MISFIT, Listener
+from .output import CURRENT
 from .raw_result import UnusableResult
 from .stream import Stream, streamer
 from .tool import ProgressEvent, RunResult, StreamEvent, Tool, ToolBackend
@@ -394,10 +395,8 @@ class Checked(NamedTuple):
 
 def _report_warnings(tool_id: str, key: str | None, warnings: Sequence[str]) -> None:
     """Pass the warnings about a result to the run that made the call; outside of a run, log them."""
-    takers = WARN.get() if key is not None else ()
-    for warn in takers:
-        warn(tool_id, key or "", warnings)
-    if not takers:
+    source = CURRENT.get()
+    if key is None or source is None or not source.warn_of_call(tool_id, key, warnings):
         log.warning("tool %s: %s", tool_id, "; ".join(warnings))
 
 

@@ -146,9 +146,14 @@ class _ChildProtocol(SubprocessStreamProtocol):
 
     # asyncio's own `wait()` also waits for the pipes, which a grandchild may keep open for ever.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_output: Callable[[int, bytes], None] | None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_output: Callable[[int, bytes], None] | None,
+        on_stderr: Callable[[bytes], None] | None,
+    ) -> None:
         super().__init__(limit=2**18, loop=loop)
-        self._on_output = on_output
+        self._on_output, self._on_stderr = on_output, on_stderr
         self.exited = asyncio.Event()
         self._open = {2} if on_output is None else {1, 2}
         self.output_ended = asyncio.Event()  # set when the collected output has ended
@@ -169,6 +174,8 @@ class _ChildProtocol(SubprocessStreamProtocol):
             return
         if isinstance(data, str):
             return
+        if self._on_stderr is not None and fd == 2:
+            self._on_stderr(data)
         self._tail.append(data[-_MAX_TAIL:])
         self._tail_size += len(self._tail[-1])
         while self._tail_size - len(self._tail[0]) >= _MAX_TAIL:
@@ -304,13 +311,15 @@ async def start(
     *,
     pass_fds: Sequence[int] = (),
     on_output: Callable[[int, bytes], None] | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
 ) -> Child:
     """Start a program in a session of its own."""
 
-    # `on_output`: Gets all output as (1 or 2, bytes); None leaves standard output in `Child.stdout`.
+    # `on_output`: Gets all output as (1 or 2, bytes); None leaves standard output in `Child.stdout`. `on_stderr` gets
+    # standard error as well.
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.subprocess_exec(
-        lambda: _ChildProtocol(loop, on_output),
+        lambda: _ChildProtocol(loop, on_output, on_stderr),
         *argv,
         stdin=PIPE,
         stdout=PIPE,

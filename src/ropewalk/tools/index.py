@@ -456,7 +456,8 @@ def tool_not_found(tool_id: str, index: Any) -> ToolNotFound:
     failed = failures.get(tool_id.partition(":")[0])
     if failed is not None and ":" in tool_id:
         return _unavailable(tool_id, f"tool not found, and its server is not connected: {failed}", failed)
-    reason = why_reserved_is_missing(tool_id, getattr(index, "ids", list)())
+    broken = getattr(index, "broken", {})
+    reason = broken.get(tool_id) or why_reserved_is_missing(tool_id, getattr(index, "ids", list)())
     if reason is not None:
         return ToolNotFound(tool_id, "resolve", reason)
     suggestion = _suggest_id(tool_id, index)

@@ -1,26 +1,18 @@
 """The listener of a running call: progress, chunks of a streamed result, and events of runs that the call starts.
 
-A plain progress callback gets only progress. To report something else, add a method to `Listener`. Warnings about the
-answer of a call go to `WARN`, because a run records them even if nobody watches it.
+A plain progress callback gets only progress. To report something else, add a method to `Listener`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import orjson
 
 from ..events import Event
 from ..values import Json
 from .tool import ProgressEvent
-
-Warn: TypeAlias = Callable[[str, str, Sequence[str]], None]
-"""Takes the id of a tool, the idempotency key of a call and the warnings about its answer."""
-WARN: Final[ContextVar[Sequence[Warn]]] = ContextVar("ropewalk_warn", default=())
-"""What takes the warnings about the calls of the current run; empty outside of a run."""
-
 
 MISFIT: Final = "the result does not fit the tool's own output schema"
 """How the warning about such a result begins."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..errors import InvalidValue
+from ..errors import InvalidValue, StackTrace
 from ..values import NOT_JSON, Json, check_json, copy_json, did_you_mean
 from .snapshots import copy_plain
 
@@ -21,6 +21,9 @@ class ModuleFailed(Exception):
     """A tool module failed, or returned an invalid result; the text begins with the file."""
 
     # `retryable`: False if the module itself is at fault, so that the same call would fail again.
+    # `trace`: The stack in JavaScript.
+
+    trace: StackTrace | None = None
 
     def __init__(self, text: str, *, retryable: bool = True) -> None:
         self.retryable = retryable

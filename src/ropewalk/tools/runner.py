@@ -503,22 +503,23 @@ def logged(bound: Bound, tool_id: str) -> Bound:
         args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None
     ) -> Json:
         is_enabled = log.isEnabledFor(logging.INFO)  # masking and encoding cost time
+        # The key tells calls apart that are made at the same time.
+        name = f"{tool_id} [{key}]" if key else tool_id
         if is_enabled:
-            log.info("tool %s input: %s", tool_id, log_text(args))
+            log.info("tool %s input: %s", name, log_text(args))
         try:
             result = await bound.call(args, key, timeout, on_progress)
         except OutputValidationFailed as error:
             raw = error.result
             if raw is not None:
                 if is_enabled:
-                    log.info("tool %s rejected result: %s", tool_id, log_text(raw.value if raw.is_json else raw.text))
+                    log.info("tool %s rejected result: %s", name, log_text(raw.value if raw.is_json else raw.text))
                 if raw.is_json:  # the form that the conversation reads if a person accepts the result
                     error.result = RawResult(True, {"value": raw.value})
             raise
         if is_enabled:
-            log.info(
-                "tool %s result: %s", tool_id, log_text(result.get("value") if isinstance(result, dict) else result)
-            )
+            value = result.get("value") if isinstance(result, dict) else result
+            log.info("tool %s result: %s", name, log_text(value))
         return result
 
     return replace(bound, call=call, direct=None)

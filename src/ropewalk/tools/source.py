@@ -29,6 +29,7 @@ class Shelf(Protocol):
 
     failures: dict[str, str]
     left_out: dict[str, str]
+    shortened: dict[str, str]
     refused: dict[str, str]
     pins: Pins | None
 

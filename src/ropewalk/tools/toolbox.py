@@ -106,8 +106,12 @@ class Toolbox(Index):
         self._backends: Sources | None = None
         self._sources: tuple[Source, ...] = ()  # those of the three that there are
         self.failures: dict[str, str] = {}
+        self.broken: dict[str, str] = {}
+        """Why a flow of the project is not the tool that its name means, by id."""
         self.left_out: dict[str, str] = {}
         """The operations of OpenAPI documents that are left out, by id, each with the reason."""
+        self.shortened: dict[str, str] = {}
+        """The operations whose answer is checked in part, by id, each with what is not checked."""
         self.refused: dict[str, str] = {}
         """The part of `failures` with tools whose definition differs from the approved one, by id."""
         self.pins: Pins | None = None
@@ -499,6 +503,7 @@ class Toolbox(Index):
         space = prefix_of(tool_id)
         reason = (
             self.failures.get(tool_id)
+            or self.broken.get(tool_id)
             or self.left_out.get(tool_id)
             or self.failures.get(space)
             or self.why_missing(tool_id)

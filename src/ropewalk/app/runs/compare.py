@@ -15,6 +15,7 @@ from ...expr.ast import refs
 from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, Node, node_parts
 from ...journal.protocol import NO_STEPS, Entry, RunRow
+from ...notations.records import outcome
 from ...ops import Branch
 from ...plans.rows import diff, step_key
 from ...values import Json
@@ -201,7 +202,7 @@ def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> di
         "nodes": nodes[:MAX_NODES],
         "nodesLeftOff": max(0, len(nodes) - MAX_NODES),
         "same": same,
-        "result": value_differences(_without_volatile_fields(a.row.result), _without_volatile_fields(b.row.result)),
+        "result": value_differences(_answer(a.row), _answer(b.row)),
         "error": None if a.row.error == b.row.error else [_message(a.row.error), _message(b.row.error)],
     }
 
@@ -267,14 +268,18 @@ def _shorten(value: Json, depth: int = 3) -> Json:
 
 def _run_header(row: RunRow) -> dict[str, Json]:
     took = None if row.ended_at is None else round((row.spent or row.ended_at - row.started_at) * 1000, 3)
-    return {"id": row.id, "name": row.name, "status": row.status, "fingerprint": row.fingerprint, "ms": took}
+    return {"runId": row.id, "name": row.name, "status": row.status, "fingerprint": row.fingerprint, "ms": took}
 
 
-def _without_volatile_fields(result: Json) -> Json:
-    """Return a result without the fields that differ between any two runs."""
-    if not isinstance(result, dict):
-        return result
-    return {key: value for key, value in result.items() if key not in ("executionId", "duration", "runId")}
+def _answer(row: RunRow) -> Json:
+    """Return the answer of a run without the fields that differ between any two runs."""
+    if not isinstance(row.result, dict):
+        return row.result
+    return {
+        key: value
+        for key, value in outcome(row.result, row.kind).to_answer().items()
+        if key not in ("runId", "duration")
+    }
 
 
 def _message(error: Json) -> Json:

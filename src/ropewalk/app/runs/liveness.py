@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from ...errors import StoreError
 from ...journal.protocol import ENDS, RunRow
 from ...journal.sql.lease_watch import runnable_by_any_worker
 from ...journal.sql.rows import CHUNK
 from ...values import Json
-from .answers import answered_run_ids
+from .answers import answered_run_ids, open_waits_of_runs
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -18,6 +19,26 @@ LIVENESS_STATES: Final = ("queued", "interrupted", "answered")
 """The states of such a run: a worker will take it, somebody must resume it, or its wait was answered."""
 RESUMABLE: Final = ("interrupted", "answered")
 """The states of a run that somebody must resume."""
+
+
+def waiting_run_ids(context: Context) -> set[str]:
+    """Return the ids of the runs with a wait that nobody has answered."""
+    try:
+        return {str(wait["runId"]) for wait in open_waits_of_runs(context, None)}
+    except StoreError:  # one unreadable run must not keep the others from a list
+        return set()
+
+
+def shown_status(row: RunRow, liveness: str | None, is_waiting: bool) -> str:
+    """Return the status of a run for people: one that waits inside its process is waiting, not running."""
+    return "waiting" if is_waiting and row.status == "running" and liveness is None else row.status
+
+
+def status_of(context: Context, row: RunRow) -> str:
+    """Return the status of one run for people."""
+    if row.status != "running":
+        return row.status
+    return shown_status(row, liveness_of(context, [row]).get(row.id), row.id in waiting_run_ids(context))
 
 
 def current_node(context: Context, row: RunRow) -> str | None:

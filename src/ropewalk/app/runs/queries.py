@@ -13,7 +13,7 @@ from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
 from ...journal.sql.rows import CHUNK
-from ...notations.records import Outcome
+from ...notations.records import Outcome, outcome
 from ...notations.registry import NOTATIONS
 from ...values import Json
 from ..presenters import run_line
@@ -23,7 +23,14 @@ from ..start import Executor, Start
 from .argument_checks import checks_arguments, known_statuses, one_of, require
 from .following import Following
 from .listed_run import ListedRun
-from .liveness import LIVENESS_STATES, current_node, has_worker, liveness_of
+from .liveness import (
+    LIVENESS_STATES,
+    current_node,
+    has_worker,
+    liveness_of,
+    shown_status,
+    waiting_run_ids,
+)
 from .steps import earlier_endings, events_of, reuse_cutoff, steps
 
 if TYPE_CHECKING:
@@ -112,17 +119,21 @@ class RunService:
             self.store.list_runs,
             kind=kind, definition_id=definition_id, flow=flow, text=text, since=since, until=until, top=not all,
         )  # fmt: skip
-        live_states = {item for item in statuses(status or ()) if item in LIVENESS_STATES}
-        if not live_states:
+        wanted = set(statuses(status or ()))
+        live_states = wanted & {*LIVENESS_STATES}
+        waiting = waiting_run_ids(self.context) if len(wanted & {"running", "waiting"}) == 1 else set()
+        if not live_states and not waiting:
             return [ListedRun.of(row, self) for row in find(status=status, after=after, limit=limit)]
-        # No store records the liveness of a run, so pages of running runs are filtered here.
-        stored = [item for item in statuses(status or ()) if item in STATUSES]
+        # No store records the liveness of a run, nor that it waits inside its process: pages of runs are filtered.
+        stored = [item for item in STATUSES if item in wanted]
         result: Listed = []
         while len(result) < limit:
             page = find(status=[*stored, "running"], after=after, limit=_PAGE)
             liveness = self.liveness_of(page)
-            selected = (row for row in page if row.status in stored or liveness.get(row.id) in live_states)
-            result += [ListedRun.of(row, self) for row in selected]
+            for row in page:
+                state = liveness.get(row.id)
+                if state in live_states or shown_status(row, state, row.id in waiting) in stored:
+                    result.append(ListedRun.of(row, self))
             if len(page) < _PAGE:
                 break
             after = page[-1].id
@@ -137,7 +148,8 @@ class RunService:
         Returns:
             The summary of the run, as `get` begins with.
         """
-        return run_line(row, self.liveness_of([row]).get(row.id), self.current(row))
+        is_waiting = row.status == "running" and row.id in waiting_run_ids(self.context)
+        return run_line(row, self.liveness_of([row]).get(row.id), self.current(row), is_waiting=is_waiting)
 
     def row(self, run_id: str) -> RunRow | None:
         """Return the whole row of a run, or None if there is no such run.
@@ -190,8 +202,8 @@ class RunService:
             limit: How many entries of the journal a page has, at most. None: all of it, in one.
 
         Returns:
-            The run, its steps as `nodes`, and the place of the `next` page (None for the last); None when there is no
-            such run.
+            The run with the fields of its outcome (its value as `result`), its steps as `nodes`, and the place of the
+            `next` page (None for the last); None when there is no such run.
         """
         from .answers import unanswered_waits
         from .pages import Page, add_rejected, read_page, waits_of, with_untaken
@@ -212,8 +224,11 @@ class RunService:
         waits = [] if row.status in ENDS else unanswered_waits(self.context, row, waiting)
         nodes = steps(page.entries, row, page.related, page.blocks, is_last=page.next is None)
         add_rejected(self.store, row, nodes)
+        result = self.result(row)
+        answer = outcome(result, row.kind).to_answer() if isinstance(result, dict) else {}
         return {
-            **run_line(row, liveness, self.current(row)),
+            **answer,
+            **run_line(row, liveness, self.current(row), is_waiting=bool(waits)),
             "elapsed": round(((row.ended_at or time.time()) - row.started_at) * 1000, 3),
             "definitionId": row.definition_id,
             "version": self.version(row),
@@ -224,7 +239,7 @@ class RunService:
             "budgets": budgets_of(self.store, row),
             "owner": row.owner,
             "input": row.input,
-            "result": self.result(row),
+            "result": answer.get("result"),
             "error": row.error,
             "endings": earlier_endings(history),
             "waitingFor": waits,
@@ -661,6 +676,27 @@ class RunService:
         from .steps import export_run
 
         return export_run(self.store, run_id)
+
+    def logs(self, run_id: str, node: str | None = None) -> Sequence[dict[str, Json]]:
+        """Return what the tools of a run have printed and logged, line by line.
+
+        Ropewalk's commands capture it. A program of its own calls `ropewalk.telemetry.logs.capture` first.
+
+        Args:
+            run_id: The id of the run.
+            node: Only the lines of this node, by its id or path, and of the steps inside it.
+
+        Returns:
+            The lines of the run and its parts in the order of time: `path`, `node`, `number` (of the line in its
+            step), `at` (seconds since the epoch), `stream` (stdout, stderr, log or server), `level` (of a log), and
+            `text`. Where a step has printed more than `[limits]` keeps, one line has `leftOut` in place of a text.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from .logs import log_lines
+
+        return log_lines(self.context, run_id, node)
 
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
         """Yield the events of a run so far, then each new one as it is recorded.

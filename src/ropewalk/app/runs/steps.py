@@ -37,6 +37,7 @@ EVENT_OF = {
     "ending": "run.retried",
     "row": "node.printed",
     "warning": "node.warned",
+    "log": "node.log",
 }
 
 RESULT_KINDS = ("call", "call_failed", "attempt", "node", "skip")
@@ -49,7 +50,7 @@ DECISION_KINDS = ("items", "branch", "timer", "wait", "signal")
 def run_summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
     """Present a run as one line of a list."""
     return {
-        "id": row.id,
+        "runId": row.id,
         "name": row.name,
         "kind": row.kind,
         "status": row.status,
@@ -160,7 +161,8 @@ def _unrecorded_failures(run: RunRow | None, listed: list[Entry], rows: list[dic
         path = error.get("path") if isinstance(error, dict) else None
         if not path or without_attempts(path) in reported:
             continue
-        data = {"message": error.get("message"), "kind": error.get("kind")}
+        names = ("message", "kind", *(name for name in ("at", "stack") if name in error))
+        data = {name: error.get(name) for name in names}
         first_entry = first_entries.get(path)
         if first_entry is None:
             node, since = error.get("nodeId") or path, run.ended_at

@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs ls": ("runs:ls", "List runs, newest first."),
     "runs show": ("runs:show", "Show one run: its steps, results and errors."),
     "runs watch": ("runs:watch", "Follow a run live, in any process."),
+    "runs logs": ("runs:logs", "Show what the tools of a run have printed and logged."),
     "runs diff": ("runs:diff", "Compare two runs, node by node."),
     "runs fork": ("rerun:fork", "Start a new run from an earlier one, with different input or a different definition."),
     "runs cancel": ("runs:stop", "Stop a run. Alias of `runs stop`."),
@@ -65,6 +66,18 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "bench": ("doctor:bench", "Measure the time per step on this machine and store."),
     "completion": ("dispatch:completion", "Print a completion script for bash, zsh or fish."),
 }
+OLD_COMMANDS: Final = {"plan": "preview"}
+OLD_OPTIONS: Final = {
+    "doctor --limit": "--timeout",
+    "mcp --most-listed": "--max-listed",
+    "n8n build --run-id": "--id",
+    "runs fork --at": "--from",
+    "tools select --max": "--limit",
+    "tools stats --days": "--since",
+    "tools stats --runs": "--limit",
+    "worker --queues": "--queue",
+}
+"""Former names of options that scripts may use, each with its name today."""
 GROUPS: Final = {
     "runs": "List, show, follow, continue, retry, undo and stop runs.",
     "workers": "List workers.",
@@ -77,6 +90,20 @@ GROUPS: Final = {
 _EXIT_CODES = """\
 Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,
 4 waiting, 124 timeout, 130 interrupted, 141 output not written."""
+
+
+def current_words(words: list[str]) -> list[str]:
+    """Return a command line with former names of its command and its options replaced by those of today."""
+    words = [OLD_COMMANDS.get(words[0], words[0]), *words[1:]]
+    command = " ".join(words[: 2 if words[0] in GROUPS else 1])
+    end = words.index("--") if "--" in words else len(words)
+    for at, word in enumerate(words[:end]):
+        option, equals, value = word.partition("=")
+        if new := OLD_OPTIONS.get(f"{command} {option}"):
+            words[at] = f"{new}{equals}{value}"
+            if option == "--days":  # `--since` has a unit
+                words[at if equals else min(at + 1, end - 1)] += "d"
+    return words
 
 
 def help_page() -> str:

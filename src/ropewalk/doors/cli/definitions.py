@@ -74,7 +74,8 @@ def validate(
         missing = sum(warning.keyword == UNKNOWN_TOOL for warning in warnings)
         note = f", but cannot run: {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
         if no_code:
-            note = f" as far as it was checked: {missing} unknown {'tool' if missing == 1 else 'tools'}"
+            unknown = f": {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
+            note = f" as far as it was checked{unknown}"
         text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in warnings] + [f"{source}: valid{note}"]
         return Answer(data=validity_payload((), warnings, Door.CLI), text="\n".join(text))
 

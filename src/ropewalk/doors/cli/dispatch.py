@@ -197,22 +197,26 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 
 _TEXT_ARGUMENTS: Final = ("QUERY", "PROMPT")  # arguments that may be several words
-_kept_stdout: BinaryIO | None = None  # the real standard output while a command runs with --json
+_executes_run = False
+_kept_stdout: BinaryIO | None = None  # the real standard output while a command keeps it for its answer
 
 
 def dispatch(words: list[str]) -> int:
     """Run one command and return its exit code, one of the documented ones whatever happens."""
 
-    # With `--json`, standard output is kept for the one JSON object: everything that tools or their child processes
-    # print goes to standard error.
+    # Standard output is kept for the answer of a command that executes a run: everything that tools or their child
+    # processes print goes to standard error.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal of another encoding still shows the rest
-    out = _keep_stdout() if "--json" in words else None
+    global _executes_run
+    as_json = "--json" in words
+    _executes_run = any(tuple(words[: len(command)]) == command for command in _RUN_COMMANDS)
+    out = _keep_stdout() if as_json or (_executes_run and _has_stdout()) else None
     answer = Answer()
     try:
         answer = _run_command(words)
-        _print_answer(answer, out)
+        _print_answer(answer, out, as_json)
         return answer.exit
     except (BrokenPipeError, OutputError) as error:
         _uses_json_log(words)
@@ -322,6 +326,22 @@ def _command_name(words: list[str]) -> str:
     return ""
 
 
+_RUN_COMMANDS: Final = (("run",), ("resume",), ("runs", "retry"), ("runs", "fork"), ("runs", "undo"))
+
+
+def executes_run() -> bool:
+    """Return True if the command executes a run, and itself shows what its tools print."""
+    return _executes_run
+
+
+def _has_stdout() -> bool:
+    """Return True if `sys.stdout` is standard output, and not a stream that the caller has put in its place."""
+    try:
+        return sys.stdout.fileno() == 1
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
 def _keep_stdout() -> BinaryIO:
     """Redirect standard output to standard error, and return a stream to the real one."""
     global _kept_stdout
@@ -341,24 +361,32 @@ def exit_now(answer: Answer) -> NoReturn:
     """Print the answer and end the process at once."""
 
     # For a command with a thread that hangs: closing the App would wait for that thread.
-    _print_answer(answer, _kept_stdout)
+    _print_answer(answer, _kept_stdout, "--json" in sys.argv)
     sys.stdout.flush()
     os._exit(answer.exit)
 
 
-def _print_answer(answer: Answer, out: BinaryIO | None) -> None:
-    if out is not None:
+def _print_answer(answer: Answer, out: BinaryIO | None, as_json: bool) -> None:
+    if as_json and out is not None:
         if answer.data is not None:
             _write_json(out, answer.data)
     elif answer.text is not None:
         text = escape_invisible(answer.text)
-        write_stdout(text if text.endswith("\n") or not text else text + "\n")
+        text = text if text.endswith("\n") or not text else text + "\n"
+        if out is None:
+            write_stdout(text)
+        else:
+            _write(out, text.encode(sys.stdout.encoding, "replace"))
 
 
 def _write_json(out: BinaryIO, data: Any) -> None:
+    _write(out, orjson.dumps(data, default=str) + b"\n")
+
+
+def _write(out: BinaryIO, data: bytes) -> None:
     with writing():
         sys.stdout.flush()
-        out.write(orjson.dumps(data, default=str) + b"\n")
+        out.write(data)
         out.flush()
 
 
@@ -367,7 +395,7 @@ def _print_failure(error: BaseException, out: BinaryIO | None, words: list[str])
     with contextlib.suppress(OSError):  # if standard error is full, the exit code remains
         _print_error(error, code, words)
     try:
-        if out is not None:
+        if out is not None and "--json" in words:
             _write_json(out, failure(error))
     except (BrokenPipeError, OutputError) as write_error:  # keep the code of the first error, which says more
         report_undelivered(write_error, out or sys.stdout)

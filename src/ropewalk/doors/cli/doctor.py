@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from cyclopts import Parameter, validators
 
+from ...app.open_project import NOT_LOADED
 from ...app.preflight import misplaced
 from ...config.project import find_config_file, read_config
 from ...config.settings import Config
@@ -351,6 +352,7 @@ def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
     """Check the project's tools, servers, providers and approved tools."""
     toolbox = app.toolbox
     failures = {**config.failures, **toolbox.failures}
+    failures = {name: reason for name, reason in failures.items() if reason != NOT_LOADED}
     counts = Counter(tool.namespace or "" for tool in toolbox.list())
     local = sum(n for name, n in counts.items() if name not in config.servers)
     yield Finding(

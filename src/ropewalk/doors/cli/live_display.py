@@ -22,7 +22,15 @@ from rich.text import Text
 from ...events import Event
 from ...source.document import escape_invisible
 from .output import duration, first_line, notify
-from .progress_counts import MARKS, MAX_PATH, EndedNode, RunCounts, repeats_message, unattended_message
+from .progress_counts import (
+    MARKS,
+    MAX_PATH,
+    EndedNode,
+    RunCounts,
+    printed_lines,
+    repeats_message,
+    unattended_message,
+)
 
 _REDRAW_SECONDS = 0.1
 _ROWS = 6
@@ -37,7 +45,11 @@ class LiveDisplay:
         self._ended_nodes: list[EndedNode] | None = []
         self._console = Console(stderr=True, highlight=False)
         self._live = RichLive(
-            console=self._console, auto_refresh=False, redirect_stderr=False, vertical_overflow="crop"
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
         )
         self._redraw_timer: asyncio.TimerHandle | None = None
         self._began = time.monotonic()
@@ -48,6 +60,9 @@ class LiveDisplay:
         ended = self.tally.take(event)
         if event.kind == "run.unattended":
             self._note = unattended_message(event)
+        if event.kind == "node.log":
+            for text in printed_lines(event):
+                self._console.print(Text(f"{event.path}: {text}"), soft_wrap=True)
         if event.kind == "call.repeated":
             notify(repeats_message(event), logging.WARNING)
         if event.kind in ("run.started", "run.finished", "run.waiting"):

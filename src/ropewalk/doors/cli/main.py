@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from .commands import help_page, version
+from .commands import current_words, help_page, version
 from .streams import close_unwritable_stderr, open_standard_streams, print_page
 
 
@@ -24,6 +24,7 @@ def main(words: list[str] | None = None) -> int:
 def _run_words(words: list[str]) -> int:
     if not words or words[0] in ("--help", "-h", "help"):
         return print_page(help_page())
+    words = current_words(words)
     if words[0] in ("--version", "-V"):
         return print_page(f"ropewalk {version()}\n")
     if words[-1] in ("--help", "-h"):

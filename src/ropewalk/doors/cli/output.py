@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from ...errors import ConfigError
 from ...source.document import escape_invisible
 from ...telemetry.logs import RedactingFormatter, RunLocation, RunLog, log_as_json
+from ...tools.output import uncaptured
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -56,6 +57,11 @@ def moment(at: float | None) -> str:
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
 
 
+def time_of_day(at: float) -> str:
+    """Render seconds since the epoch as a local time of the day with milliseconds."""
+    return datetime.fromtimestamp(at).strftime("%H:%M:%S.%f")[:-3]
+
+
 def first_line(text: str, limit: int = 72) -> str:
     """Return the first line of a text, cut to `limit` characters, with an ellipsis for what is missing."""
     line, _, rest = text.strip().partition("\n")
@@ -64,6 +70,14 @@ def first_line(text: str, limit: int = 72) -> str:
 
 
 Form: TypeAlias = Literal["text", "json"]
+
+
+def raised_at(error: Any) -> str:
+    """Return ` (FILE:LINE in FUNCTION)` for an error of a result or a step; "" if its message has the place already."""
+    at = error.get("at") if isinstance(error, dict) else None
+    return "" if not at or str(at).partition(" ")[0] in str(error.get("message")) else f" ({at})"
+
+
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 LEVEL: Final = "ROPEWALK_LOG_LEVEL"
 _LOGGER_FORMATS = (("ropewalk.modules", "%(line)s"), ("ropewalk.workers", "%(asctime)s %(message)s"))
@@ -107,8 +121,9 @@ def requested_log_format(words: Sequence[str]) -> Form:
 def notify(text: str, level: int = logging.INFO, **fields: Any) -> None:
     """Write a message of the command to standard error, whatever the configured level."""
     if _json_handler is None:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        with uncaptured():
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
     else:
         extra = {"location": RunLocation(), "fields": fields}
         _json_handler.handle(

@@ -25,6 +25,7 @@ from .progress_counts import (
     attempt_failed_line,
     is_new_wait,
     node_line,
+    printed_lines,
     repeats_message,
     unattended_message,
     wait_line,
@@ -71,6 +72,16 @@ class WarningsOnly:
             notify(unattended_message(event), logging.WARNING)
         elif event.kind == "call.repeated":
             notify(repeats_message(event), logging.WARNING)
+        elif event.kind == "node.log":
+            self.show_lines(event)
+
+    def show_lines(self, event: Event) -> None:
+        """Write what the tool of a step has printed to standard error."""
+        for text in printed_lines(event):
+            if logs_json():
+                notify(text, runId=event.run_id, node=event.path)
+            else:
+                sys.stderr.write(f"{event.path}: {text}\n")
 
     def paused(self) -> AbstractContextManager[None]:
         """Return a context in which a question has the terminal; lines may come between."""
@@ -90,6 +101,9 @@ class EveryEvent(WarningsOnly):
         super().__init__()
         self.as_json = as_json
         self._is_output_lost = False
+
+    def show_lines(self, event: Event) -> None:
+        """The event is printed like every other one."""
 
     def take(self, event: Event) -> None:
         super().take(event)

@@ -7,7 +7,7 @@ returns its line.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from shlex import quote
 from typing import Any, Final
@@ -179,3 +179,13 @@ def awaited(wait: Mapping[str, Any]) -> str:
 def unattended_message(event: Event) -> str:
     """Say that no worker executes a queued run."""
     return escape_invisible(f"… run {event.run_id} is {(event.data or {}).get('message')}")
+
+
+def printed_lines(event: Event) -> Iterator[str]:
+    """Yield the new lines of a step for a terminal."""
+    data: Any = event.data
+    if data.get("leftOut"):
+        yield f"… {data['leftOut']:,} lines are left out"
+    for line in data["lines"]:
+        if line["stream"] != "log":  # the handlers of the process have shown it, if its level is shown
+            yield escape_invisible(line["text"])

@@ -17,6 +17,7 @@ import orjson
 from ...schema import compile_schema
 from ...source.document import escape_invisible
 from ...tools.mcp.local_client import Elicitation
+from ...tools.output import uncaptured
 from ...values import Json
 from .output import notify
 
@@ -233,7 +234,8 @@ class TerminalQuestions:
         from .keyboard import Keyboard  # there are no terminals of this kind on Windows
 
         async with self._asking:
-            with self.display.paused() if self.display is not None else contextlib.nullcontext():
+            paused = self.display.paused() if self.display is not None else contextlib.nullcontext()
+            with paused, uncaptured():
                 keyboard = Keyboard(sys.stdin.fileno(), sys.stdin.encoding)
 
                 async def read(sign: str) -> str | None:

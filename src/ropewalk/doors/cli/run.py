@@ -23,7 +23,6 @@ from ...errors import InvalidInput, Problem, RopewalkError, message_of, rejected
 from ...events import Event
 from ...journal.memory import MemoryStore
 from ...notations.binding import UNSET
-from ...notations.registry import VALUE_NAMES
 from ...ops import MODEL
 from ...source.document import escape_invisible, json_text, render_problem, shorten
 from ..errors import word_problem
@@ -31,7 +30,7 @@ from ..remedies import Door
 from .arguments import read_input, read_pairs, read_state
 from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
-from .output import columns, configure_logging, duration, moment, notify
+from .output import columns, configure_logging, duration, moment, notify, raised_at
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
@@ -65,14 +64,14 @@ def resume_all(
         failed = any(outcome["status"] not in ("completed", "partial", "waiting") for outcome in outcomes)
         return Answer(
             exit=FAILED if failed else 0,
-            data=[_printed(outcome) for outcome in outcomes],
+            data=[outcome.to_answer() for outcome in outcomes],
             text=columns(("ID", "STATUS", "ERROR"), rows) if rows else "no run to resume",
         )
 
     return with_app(work, project=project, store=store, engine=engine)
 
 
-_RESULT_FIELDS = (*sorted(VALUE_NAMES), "result", "variables")
+_STACK_LIMIT = 3  # stacks that are shown
 _REQUEST_CONFLICT = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
 _STATUS_MARKS = {"completed": "✓", "partial": "~", "waiting": "…"}
 
@@ -261,17 +260,12 @@ def followed(
             outcome = await start(app, on_event)
         if ended_note is not None:
             notify(ended_note)
-        if outcome.to_dict().get("printed") and not quiet:
+        if (printed := outcome.get("printed")) and not quiet:
             # The text of a plan's `print` goes where progress goes, so that pipes get the result alone.
-            notify(escape_invisible(str(outcome.to_dict()["printed"]).removesuffix("\n")))
+            notify(escape_invisible(str(printed).removesuffix("\n")))
         return _result_answer(app, outcome, display.tally, source, options, engine, quiet=quiet)
 
     return work
-
-
-def _printed(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as commands print it: with one id, `runId`."""
-    return {name: value for name, value in outcome.to_dict().items() if name != "executionId"}
 
 
 def _undo_names(app: App) -> UndoNames:
@@ -291,7 +285,7 @@ def _result_answer(
     quiet: bool,
 ) -> Answer:
     """Return the answer for the result of a run, with what the result does not hold."""
-    data = payload = _printed(outcome)
+    data = payload = outcome.to_answer()
     recorded = not isinstance(app.store, MemoryStore)
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     if quiet:
@@ -307,6 +301,7 @@ def _result_answer(
     lines = [
         summary(payload, places, options, engine, resumer=resumer, changes=changes(counts)),
         *rejected(data, options if recorded else None),
+        *_stacks(data, show_command),
         *(_retry_advice(app, row, data, counts, options) if recorded and row is not None else []),
     ]
     return Answer(exit=run_exit_code(data), data=data, text="\n".join(lines), recorded=show_command)
@@ -379,7 +374,7 @@ def summary(
         f" {preposition} {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
     )
     lines = [
-        f"{_STATUS_MARKS.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})",
+        f"{_STATUS_MARKS.get(status, '✗')} {status}{took}  (run {data['runId']})",
         *changes,
     ]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
@@ -387,11 +382,10 @@ def summary(
     lines += [escape_invisible(f"  warning: {warning}") for warning in data.get("warnings") or ()]
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
-    for name in _RESULT_FIELDS:
-        if name == "result" and not VALUE_NAMES.isdisjoint(data):
-            continue  # the same value is shown under the name of its notation
-        if (name == "finalState" and name in data) or data.get(name) not in ({}, None):
-            lines.append(f"{name}: {_value_text(data[name])}")
+    if data.get("success") or data.get("result") not in ({}, None):
+        lines.append(f"result: {_value_text(data.get('result'))}")
+    if data.get("variables"):
+        lines.append(f"variables: {_value_text(data['variables'])}")
     lines += wait_lines(data, options, engine, resumer=resumer)  # last, so that long results do not hide it
     return "\n".join(lines)
 
@@ -429,8 +423,19 @@ def _error_line(error: Any, places: Mapping[str, str]) -> str:
     elif path.endswith(f"]/{node}"):
         node = path  # which names the iteration of the loop
     return escape_invisible(
-        prefix + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+        prefix
+        + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+        + raised_at(error)
     )
+
+
+def _stacks(data: Mapping[str, Any], show_command: str) -> list[str]:
+    """Return how to see the stacks of the errors; the stacks themselves, each once, if no store keeps the run."""
+    errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
+    stacks = dict.fromkeys(str(error["stack"]) for error in errors if error.get("stack"))
+    if stacks and show_command:
+        return [f"to see the stack: {show_command}"]
+    return [escape_invisible(f"\n{stack}") for stack in list(stacks)[:_STACK_LIMIT]]
 
 
 def _value_text(value: Any) -> str:

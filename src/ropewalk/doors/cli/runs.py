@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -34,7 +34,7 @@ from .agents import Transcript
 from .arguments import saved
 from .dispatch import FAILED, Answer, UsageError, run_exit_code
 from .options import Json, Project, StoreAddress
-from .output import columns, duration, first_line, moment, notify
+from .output import columns, duration, first_line, moment, notify, raised_at, time_of_day
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, with_app, without_tools
@@ -49,7 +49,9 @@ if TYPE_CHECKING:
 
 _STEP_LIMIT = 100  # at the beginning and at the end, and of those that failed
 _MIN_IDLE = 0.5  # seconds in which a run was not executed that are worth saying
+_FOLLOW_SECONDS = 0.2  # between two looks
 _TEXT_LIMIT = 10_000  # characters of a result
+_STACK_LIMIT = 3  # stacks of failed steps
 _EARLIER_LIMIT = 5  # failed steps that a retry repeated, of each retry
 _STEP_MARKS = {"ok": "✓", "recovered": "~", "failed": "✗", "skipped": "-"}
 
@@ -182,7 +184,7 @@ def show(
 
         # Who continues the run, and what a person can do about it.
         queue_note = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
-        resumer = _resumer(details["status"], app.runs.has_worker(row)) if not _is_abandoned(details) else None
+        resumer = _resumer(row.status, app.runs.has_worker(row)) if not _is_abandoned(details) else None
         transcript = Transcript(details["kind"], row.document)
         root = app.runs.outermost(run_id)
         options = store_options(store, project)
@@ -238,7 +240,7 @@ def _details_text(
     elif run["answered"]:
         status = f"answered; to continue it: {resume}"
     # Facts that every run has, then those that only some have.
-    lines = [f"{run['name'] or run['kind']}  {run['id']}", f"  status   {status}", f"  started  {run['startTime']}"]
+    lines = [f"{run['name'] or run['kind']}  {run['runId']}", f"  status   {status}", f"  started  {run['startTime']}"]
     if run.get("forkedFrom"):
         lines.append(f"  fork of  {run['forkedFrom']}")
     if run.get("version"):
@@ -248,7 +250,7 @@ def _details_text(
         lines.append(f"  took     {_time_spent(run)}")
     if run["currentNode"] is not None and run["status"] == "running":
         lines.append(f"  at       {run['currentNode']}")
-    if run.get("owner") and run["status"] == "running":
+    if run.get("owner") and run["status"] in ("running", "waiting"):
         lines.append(f"  owner    {run['owner']}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short_text(run['input'])}")
@@ -263,8 +265,9 @@ def _details_text(
     # What the run waits for, its steps, and how it ended.
     lines += _waiting_lines(run, options, resumer)
     lines += ["", *_step_lines(run, root, transcript, entire=entire)]
+    lines += _stack_lines(run["nodes"])
     if run.get("undo") is not None:
-        lines += ["", *undo_lines(run["undo"], run["id"], options)]
+        lines += ["", *undo_lines(run["undo"], run["runId"], options)]
     if run.get("error") is not None:
         lines += ["", f"error: {transcript.error(_short_text(run['error'], 1000))}"]
     result = _result_text(run)
@@ -283,30 +286,40 @@ def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> li
 
 def _page_text(run: dict[str, Any], root: str, transcript: Transcript) -> str:
     """Render a page after the first one: only its steps."""
-    heading = f"{run['name'] or run['kind']}  {run['id']}"
-    return escape_invisible("\n".join([heading, "", *_step_lines(run, root, transcript, entire=True)]))
+    heading = f"{run['name'] or run['kind']}  {run['runId']}"
+    steps = _step_lines(run, root, transcript, entire=True)
+    return escape_invisible("\n".join([heading, "", *steps, *_stack_lines(run["nodes"])]))
 
 
 def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entire: bool) -> Iterable[str]:
     # The waits of a part have paths that begin at its outermost run.
-    prefix = f"{run['id'].removeprefix(f'{root}/')}/"
+    prefix = f"{run['runId'].removeprefix(f'{root}/')}/"
     pending = {wait["path"].removeprefix(prefix) if "runId" in wait else wait["path"] for wait in run["waitingFor"]}
     steps = list(transcript.lines(run["nodes"]))
     now = math.inf if run.get("endTime") else time.time()
     return _abridged_lines(steps, now, pending, entire=entire)
 
 
+def _stack_lines(nodes: list[dict[str, Any]]) -> Iterable[str]:
+    """Render the stacks of the last failed steps, each stack once."""
+    stacks = {
+        node["error"]["stack"]: node.get("words", node["path"])
+        for node in nodes
+        if isinstance(node["error"], dict) and node["error"].get("stack")
+    }
+    for stack, path in list(stacks.items())[-_STACK_LIMIT:]:
+        yield f"\nstack of {path}:"
+        yield from (f"  {line}" for line in stack.splitlines())
+    if len(stacks) > _STACK_LIMIT:
+        yield f"… {len(stacks) - _STACK_LIMIT:,} more stacks; --json has all"
+
+
 def _result_text(run: dict[str, Any]) -> str | None:
-    """Render the result in its notation; for an agent, its answer and the warnings."""
+    """Render the result of a run, and its warnings."""
     result = run["result"]
-    if result is None:
-        return None
-    if run["kind"] != "agent" or "conversation" not in result:
-        return json_text(result)
-    answer = result.get("result")
-    text = answer if isinstance(answer, str) else json_text(answer)
-    warned = "".join(f"\nwarning: {warning}" for warning in result.get("warnings") or ())
-    return text + warned if answer or warned else None
+    text = result if isinstance(result, str) else json_text(result)
+    warned = "".join(f"\nwarning: {warning}" for warning in run.get("warnings") or ())
+    return text + warned if result is not None or warned else None
 
 
 def _time_spent(run: dict[str, Any]) -> str:
@@ -356,7 +369,8 @@ def _tool_result_text(result: dict[str, Any]) -> str:
 def _outcome_text(node: dict[str, Any]) -> str:
     """Render the error, the reason or the value of a step; "" if its value was not kept."""
     if node["error"] is not None or node["reason"]:
-        return _short_text(node["error"] if node["error"] is not None else node["reason"])
+        error = node["error"]
+        return _short_text(node["reason"]) if error is None else _short_text(error) + raised_at(error)
     return _short_text(node["value"]) if "value" in node else ""
 
 
@@ -437,10 +451,54 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
             else:
                 for text in _event_lines(event, counts):
                     write_stdout(text + "\n")
-        details = app.runs.get(run_id) or {}
-        return Answer(exit=run_exit_code({**(details.get("result") or {}), "status": status}))
+        return Answer(exit=run_exit_code({"status": status}))
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def logs(
+    run_id: str,
+    node: str | None = None,
+    /,
+    *,
+    follow: Annotated[
+        bool, Parameter(name=("--follow", "-f"), negative=(), help="Print new lines until the run ends or waits.")
+    ] = False,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Show what the tools of a run have printed and logged; of NODE only, if given. With --follow --json, print one
+    line as one object."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if not follow:
+            lines = app.runs.logs(run_id, node)
+            return Answer(data={"lines": lines}, text="\n".join(map(_log_line, lines)))
+        from .dispatch import json_line
+
+        seen: dict[str, Any] = {}
+        over = False
+        while not over:
+            over = require_run(app.store, run_id).status != "running"
+            for line in await asyncio.to_thread(app.runs.logs, run_id, node):
+                if line["number"] > seen.get(line["path"], 0):
+                    seen[line["path"]] = line["number"]
+                    if json:
+                        json_line(line)
+                    else:
+                        write_stdout(escape_invisible(_log_line(line)) + "\n")
+            await asyncio.sleep(0 if over else _FOLLOW_SECONDS)
+        return Answer()
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def _log_line(line: Mapping[str, Any]) -> str:
+    time, stream = time_of_day(line["at"]), line.get("level") or line.get("stream", "")
+    if "leftOut" in line:
+        return f"{time}  {line['path']}  … {line['leftOut']:,} lines are left out"
+    return f"{time}  {line['path']}  {stream}: {line['text']}"
 
 
 def _wait_lines(app: App, run_id: str, options: str) -> list[str]:
@@ -466,13 +524,14 @@ def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
     from ...app.presenters import run_lines, run_state
 
     async def work(app: App, _: Interrupts) -> Answer:
-        [line] = run_lines(app.context, [require_run(app.store, run_id)])
+        before = require_run(app.store, run_id)
+        [line] = run_lines(app.context, [before])
         stopped = app.runs.stop(run_id)
-        data = {**run_state(require_run(app.store, run_id), stopped=stopped), "id": run_id}
+        data = run_state(app.context, require_run(app.store, run_id), stopped=stopped)
         if not stopped:
             return Answer(exit=FAILED, data=data, text=f"{run_id} is not running: {data['status']}")
         # A process that executes the run has yet to cancel the steps in progress.
-        is_executing = line["status"] == "running" and not _is_abandoned(line)
+        is_executing = before.status == "running" and not _is_abandoned(line)
         return Answer(data=data, text=f"{'stopping' if is_executing else 'stopped'} {run_id}")
 
     return with_app(work, project=project, store=store, tools=False)
@@ -496,7 +555,7 @@ def _diff_lines(changes: dict[str, Any]) -> list[str]:
     lines = [_diff_summary(changes)]
     for side in "ab":
         run = changes[side]
-        lines.append(f"{side}  {run['id']}  {run['status']}  {_milliseconds(run['ms'])}")
+        lines.append(f"{side}  {run['runId']}  {run['status']}  {_milliseconds(run['ms'])}")
     for change in changes["definition"]:
         fields = f" in {', '.join(change['fields'])}" if change["fields"] else ""
         lines.append(f"definition: {change['path'] or 'settings'} {change['what']}{fields}")

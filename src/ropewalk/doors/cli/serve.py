@@ -186,7 +186,8 @@ def mcp(
 
     async def on_http(app: App, _: Interrupts) -> Answer:
         await _require_valid(app, files)
-        await serve(_make_door(app, config, files), address, token, lambda url: _announce(url, token))
+        door = _make_door(app, config, files)
+        await serve(door, address, token, lambda url: _announce(url, token), config.mcp_server.max_sessions)
         return Answer()
 
     configure_logging(log, log_level)

@@ -40,7 +40,8 @@ from ...errors import (
 from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_there
 from ...journal.sqlite.wal_check import orphan_wal
 from ...journal.tool_usage import as_source, local_source
-from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool
+from ...tools.capture import capture
+from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool, executes_run
 from .output import configure_logging, log_events, notify
 
 if TYPE_CHECKING:
@@ -250,8 +251,11 @@ def with_app(
                 return await work(app, interrupts)
 
     handlers: list[Interrupts] = []
+    if executes_run():  # which shows the lines of steps
+        logging.getLogger("ropewalk.modules").addFilter(lambda record: not record.__dict__.get("in_step"))
     try:
-        return asyncio.run(main())
+        with capture(None if executes_run() else sys.stderr) if tools else contextlib.nullcontext():
+            return asyncio.run(main())
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
         cause = _explain_loop_end(error, handlers[0]) if handlers else None
         raise cause or error from (None if isinstance(cause, Interrupted) else error.__cause__)

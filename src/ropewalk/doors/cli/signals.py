@@ -97,7 +97,7 @@ def approve(
     async def work(app: App, _: Interrupts) -> Answer:
         wait = app.runs.approve(run_id, node, approved=not reject, by=by or _user(), note=note)
         message = f"{'rejected' if reject else 'approved'} {wait['path']} of {wait['runId']}: {wait['approval']}"
-        return _continue_answer(app, run_id, {**wait, "answered": wait}, message, store, project)
+        return _continue_answer(app, run_id, {"answered": wait}, message, store, project)
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -126,7 +126,7 @@ def _continue_answer(
     lines = [message, f"next: {command}"] if must_resume else [message]
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
-    data = {**run_state(row, **data), "id": run_id, "resume": command if must_resume else None}
+    data = {**run_state(app.context, row, **data), "resume": command if must_resume else None}
     return Answer(data=data, text=escape_invisible("\n".join(lines)))
 
 
@@ -143,7 +143,7 @@ def wait_lines(
     waiting = data.get("waitingFor") or []
     if not waiting:
         return []
-    root = waiting[0].get("runId") or data.get("runId") or data.get("executionId") or data.get("id")
+    root = waiting[0].get("runId") or data["runId"]
     run = shlex.quote(str(root))  # the outermost run, which takes the answer for its parts
     lines = []
     nodes = [wait.get("node") for wait in waiting]

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
-from ...errors import InvalidInput, InvalidValue, NotFound, StoreError
+from ...errors import Action, InvalidInput, InvalidValue, NotFound, Remedy, StoreError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
 from ...source.document import escape_invisible, json_text
 from ...values import check_json, did_you_mean
 from ..errors import failure_text
-from ..remedies import Door
+from ..remedies import Door, word_remedy
 from .arguments import read_input, read_pairs
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import FAILED, Answer, UsageError
@@ -72,7 +72,7 @@ def ls(*, left_out: LeftOut = False, fresh: Fresh = False, json: Json = False, p
         text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project), app)]
         text += [*_failure_lines(app), *_left_out_lines(app, left_out), *unread, *cached_line(app)]
         if left_out:
-            data["leftOut"] = app.toolbox.left_out
+            data |= {"leftOut": app.toolbox.left_out, "shortened": app.toolbox.shortened}
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
@@ -110,15 +110,22 @@ def _left_out_lines(app: App, is_listed: bool) -> list[str]:
     """Name the operations that are left out, or say how many there are."""
     reasons = app.toolbox.left_out
     if is_listed:
-        return [escape_invisible(f"- {name}: {why}") for name, why in reasons.items()]
+        parts = [f"~ {name}: {what}" for name, what in app.toolbox.shortened.items()]
+        return [escape_invisible(line) for line in [*(f"- {name}: {why}" for name, why in reasons.items()), *parts]]
     plural = "operation is left out" if len(reasons) == 1 else "operations are left out"
     return [f"{len(reasons)} {plural}; --left-out gives the reasons"] if reasons else []
 
 
 def _none(place: Path, app: App) -> str:
     """Say why there are no tools, as far as that is known."""
-    if app.toolbox.failures:
-        return f"no tools; these servers did not answer: {', '.join(app.toolbox.failures)}"
+    untrusted = app.context.untrusted
+    unusable = [name for name in app.toolbox.failures if name not in untrusted]
+    if untrusted:
+        remedy = word_remedy(Remedy(Action.TRUST, {}), Door.CLI)
+        others = f"; these cannot be used: {', '.join(unusable)}" if unusable else ""
+        return f"no tools; nobody has agreed to these servers yet: {', '.join(untrusted)}; {remedy}{others}"
+    if unusable:
+        return f"no tools; these cannot be used: {', '.join(unusable)}"
     modules = read_config(place).modules
     if not modules:
         return "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"

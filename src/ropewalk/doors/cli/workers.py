@@ -37,7 +37,8 @@ def worker(
         ),
     ] = None,
     queue: Annotated[
-        tuple[str, ...], Parameter(negative=(), help="Execute only runs of this queue; repeatable (default: all).")
+        tuple[str, ...],
+        Parameter(consume_multiple=True, negative=(), help="Execute only runs of these queues (default: all)."),
     ] = (),
     grace: Annotated[
         float | None,
@@ -92,7 +93,7 @@ def release(run_id: str, /, *, json: Json = False, store: StoreAddress = None, p
     async def work(app: App, _: Interrupts) -> Answer:
         row = require_run(app.store, run_id)
         await asyncio.to_thread(app.workers.release, run_id)
-        return Answer(data=run_state(row, status="running"), text=f"released {run_id}")
+        return Answer(data=run_state(app.context, row, status="running"), text=f"released {run_id}")
 
     return with_app(work, project=project, store=store, tools=False)
 

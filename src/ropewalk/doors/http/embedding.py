@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...errors import ConfigError, install_command
-from ..security import AuthMiddleware
+from ..security import Site
 
 if TYPE_CHECKING:
     from ...app.app import App
 
 
-def embedded(app: App, token: str | None, hosts: Iterable[str]) -> AuthMiddleware:
+def embedded(app: App, token: str | None, hosts: Iterable[str]) -> Site:
     """Return the routes of an app for `App.asgi`, which documents the arguments."""
     try:
         from .site import make_site

@@ -50,6 +50,7 @@ from ...values import did_you_mean
 from ..errors import error_payload, problem_payload
 from ..remedies import Door
 from .flow_files import FlowFiles
+from .health import route_path
 
 _LONGEST: Final = 60  # characters of a value that are shown
 _MOST: Final = 200  # that are told of one request; each is looked at for what was meant, while nothing else is done
@@ -373,7 +374,7 @@ def answer_misfit(request: Request, error: Exception) -> Answer:
 
 def no_route(request: Request, status: int) -> tuple[str, str] | None:
     """Return kind and message for an unknown path or a wrong method; None for any other refusal."""
-    path, method = request.url.path, request.method
+    path, method = route_path(request.scope), request.method
     routes: list[APIRoute] = [route for route in request.app.state.routes if route.include_in_schema]
     takes = sorted({name for route in routes if route.path_regex.match(path) for name in route.methods or ()})
     if status == 405 and takes:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from ...app.runs.liveness import status_of
 from ...errors import RopewalkError, RunBusy
 from ...events import Brief, Event
 
@@ -99,6 +100,11 @@ class LiveRuns:
     def executes(self, run_id: str) -> bool:
         """Return True if this process executes the run."""
         return run_id in self._feeds
+
+    def status_of(self, run_id: str) -> str:
+        """Return the status of a run that this process executes, for people."""
+        row = self._app.runs.row(run_id)
+        return "running" if row is None else status_of(self._app.context, row)
 
     async def wait_until_begun(self, run_id: str) -> None:
         """Wait until a run that is being started here has begun, or has failed to begin."""

@@ -48,10 +48,10 @@ class Begun(BaseModel):
 
 
 class Result(Open):
-    """The result of a run: its value as `result`, and the fields of its notation.
+    """The result of a run: its value as `result`, and the fields of its notation, such as `variables` of a chain.
 
-    A chain also has `results` and `variables`, a composition `data`, an experience `finalState`. A run that has not
-    ended has only its status.
+    A chain that declares a `result` also has the outputs of its nodes as `results`, an experience its state as
+    `finalState`. A run that has not ended has only its status.
     """
 
     runId: str
@@ -68,7 +68,7 @@ class Result(Open):
 class RunLine(Open):
     """One run of a list."""
 
-    id: str
+    runId: str
     name: str
     kind: str
     status: Status
@@ -142,7 +142,7 @@ class Budget(BaseModel):
 
 
 class Run(RunLine):
-    """One run with its recorded steps."""
+    """One run with its recorded steps, and the fields of its `Result`."""
 
     definition: Of | None = Field(description="null for a run that was started from a document.")
     definitionId: str | None
@@ -156,8 +156,10 @@ class Run(RunLine):
     budgets: list[Budget] = Field(description="The budgets that the run counts for.")
     owner: str | None
     input: Any
-    result: dict[str, Any] | None
+    result: Any = Field(description="The value of the run; null while it is unfinished.")
     error: Any
+    success: bool | None = Field(None, description="True if the run succeeded; absent while it is unfinished.")
+    errors: list[Any] | None = Field(None, description="The failures; absent while the run is unfinished.")
     endings: list[dict[str, Any]] = Field(
         description="How the run had ended before each retry, with up to 1,000 failed steps that were repeated."
     )
@@ -172,6 +174,23 @@ class Stopped(BaseModel):
     runId: str
     stopped: bool = Field(description="False if the run had ended before.")
     status: Status
+
+
+class LogLine(BaseModel):
+    """A line that the tool of a step has printed or logged; or `leftOut`, the number of lines that are not kept."""
+
+    path: str
+    node: str
+    number: int = Field(description="The number of the line in its step, from 1.")
+    at: float = Field(description="Seconds since the epoch.")
+    stream: str = Field("", description="stdout, stderr, log, or server: printed by an MCP server during the call.")
+    level: str = ""
+    text: str = ""
+    leftOut: int | None = None
+
+
+class Logs(BaseModel):
+    lines: list[LogLine]
 
 
 class CallArguments(BaseModel):
@@ -224,12 +243,14 @@ class Answered(BaseModel):
     runId: str
     status: Status
     answered: dict[str, Any] = Field(description="The approval, with `approved`, `by` and `note`.")
+    error: dict[str, Any] | None = Field(None, description="Why the run could not continue here.")
 
 
 class Delivered(BaseModel):
     runId: str
     status: Status
     sent: bool = Field(description="False if an event with this `id` was sent before.")
+    error: dict[str, Any] | None = Field(None, description="Why the run could not continue here.")
 
 
 class Difference(BaseModel):

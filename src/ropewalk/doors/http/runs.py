@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
@@ -24,16 +24,18 @@ from ...app.preflight import check_input, check_variables
 from ...app.presenters import named_waits, run_lines, run_state
 from ...app.recorded_run import require_run
 from ...app.run_budget import read_budget
-from ...app.runs.liveness import RESUMABLE
+from ...app.runs.liveness import RESUMABLE, status_of
 from ...app.start import Start
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
-from ...errors import InvalidValue, RunBusy, RunExists
+from ...errors import InvalidValue, RopewalkError, RunBusy, RunExists
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow
 from ...journal.protocol import NewRun as Begun
-from ...notations.records import outcome
+from ...notations.records import Outcome, outcome
 from ...values import Json, check_json
+from ..errors import error_payload
+from ..remedies import Door
 from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
@@ -47,7 +49,6 @@ async def _going(request: Request) -> LiveRuns:
 
 Going = Annotated[LiveRuns, Depends(_going)]
 RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
-_PAGE: Final = 500
 
 
 class WaitBody(RequestBody):
@@ -112,7 +113,7 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         budget=budget,
     )  # fmt: skip
 
-    async def run(take: Any) -> Mapping[str, Json]:
+    async def run(take: Any) -> Outcome:
         return outcome(await app.jobs.run(new.watched(take)), loaded.kind)
 
     return await start_run(live, run_id, body.wait, run, new=True)
@@ -126,8 +127,8 @@ async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> d
                 async for _ in live.follow(row.id):
                     pass
         row = require_run(app.store, row.id)
-    result = ended(outcome(row.result, row.kind)) if row.status in ENDS and isinstance(row.result, dict) else {}
-    return {**result, "runId": row.id, "status": row.status, "new": False}
+    result = outcome(row.result, row.kind).to_answer() if row.status in ENDS and isinstance(row.result, dict) else {}
+    return {**result, "runId": row.id, "status": status_of(app.context, row), "new": False}
 
 
 async def start_run(live: LiveRuns, run_id: str, wait: float, start: StartRun, **fields: Json) -> Answer:
@@ -136,13 +137,9 @@ async def start_run(live: LiveRuns, run_id: str, wait: float, start: StartRun, *
     if wait:
         done, _ = await asyncio.wait({task}, timeout=wait)
         if done:
-            return Answer({"runId": run_id, **fields, **ended(task.result())}, 200)
-    return Answer({"runId": run_id, "status": "running", **fields}, 202)
-
-
-def ended(result: Mapping[str, Json]) -> dict[str, Json]:
-    """Return an outcome for a client: the value as `result`, the fields of its notation, and one id, `runId`."""
-    return {name: result[name] for name in result if name != "executionId"}
+            return Answer({"runId": run_id, **fields, **task.result().to_answer()}, 200)
+    status = live.status_of(run_id) if wait else "running"
+    return Answer({"runId": run_id, "status": status, **fields}, 202)
 
 
 @router.get("", summary="List runs", response_model=models.RunList)
@@ -175,28 +172,8 @@ def ls(
         require_run(app.store, after)
     filters: dict[str, Any] = {"kind": kind, "definition_id": definition, "flow": flow, "text": text, "all": all}
     filters |= {"since": _instant("since", since), "until": _instant("until", until)}
-    waiting = {str(wait["runId"]) for wait in app.runs.waiting()}
-    rows = _rows_of_status(app, status, waiting, after, limit, filters)
-    return Answer({"runs": run_lines(app.context, rows, waiting)})
-
-
-def _rows_of_status(
-    app: App, status: str | None, waiting: set[str], after: str | None, limit: int, filters: dict[str, Any]
-) -> Sequence[RunRow]:
-    """Return one page of runs."""
-
-    # To the store, a run that waits inside a live process is running; here it is waiting.
-    if status not in ("running", "waiting") or not waiting:
-        return app.runs.list(status=status, after=after, limit=limit, **filters)
-    stored = ["running", "waiting"] if status == "waiting" else ["running"]
-    rows: list[RunRow] = []
-    while len(rows) < limit:
-        page = app.runs.list(status=stored, after=after, limit=_PAGE, **filters)
-        rows += [row for row in page if (row.status == "waiting" or row.id in waiting) == (status == "waiting")]
-        if len(page) < _PAGE:
-            break
-        after = page[-1].id
-    return rows[:limit]
+    rows = app.runs.list(status=status, after=after, limit=limit, **filters)
+    return Answer({"runs": run_lines(app.context, rows)})
 
 
 @router.get("/{run_id:path}/graph", summary="Get the graph of a run", response_model=models.Graph)
@@ -204,6 +181,16 @@ def graph(run_id: RunId, app: Served) -> Answer:
     """Return the graph of the definition that the run was started with."""
     row = require_run(app.store, run_id)
     return Answer(graph_data(app.definitions.get({**(row.document or {}), "kind": row.kind}).flow))
+
+
+@router.get("/{run_id:path}/logs", summary="Get what the tools of a run have printed", response_model=models.Logs)
+def logs(
+    run_id: RunId,
+    app: Served,
+    node: Annotated[str | None, Query(max_length=2000, description="Only this node, by its id or path.")] = None,
+) -> Answer:
+    """Return what the tools of the run have printed and logged, in the order of time."""
+    return Answer({"lines": app.runs.logs(run_id, node)})
 
 
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)
@@ -239,7 +226,7 @@ def stop(run_id: RunId, app: Served) -> Answer:
     """Stop a run, in whatever process it runs."""
     require_run(app.store, run_id)
     stopped = app.runs.stop(run_id)
-    return Answer(run_state(require_run(app.store, run_id), stopped=stopped))
+    return Answer(run_state(app.context, require_run(app.store, run_id), stopped=stopped))
 
 
 # The last, as an id may have slashes in it: that of a part of another run has.
@@ -391,7 +378,7 @@ async def resume(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAI
     if row.status in ENDS:
         report = app.runs.undo_report(run_id) if row.undo else None
         undo = {} if report is None else {"undo": report}
-        return Answer({"runId": run_id, **ended(await app.resume(run_id)), **undo}, 200)
+        return Answer({"runId": run_id, **(await app.resume(run_id)).to_answer(), **undo}, 200)
     return await start_run(live, run_id, body.wait, lambda take: app.resume(run_id, on_event=take))
 
 
@@ -461,10 +448,13 @@ async def _continue_here(app: App, live: LiveRuns, before: RunRow, **answer: Jso
         liveness = await run_sync_in_thread(app.store, lambda: app.runs.liveness_of([before]))
         alone = liveness.get(before.id) in RESUMABLE
     if alone and not app.distributed and not live.executes(before.id):
-        # The answer is recorded; a process that took the run meanwhile, such as this server's recovery, meets it.
-        with contextlib.suppress(RunBusy):
+        try:
             await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
-    return Answer(run_state(require_run(app.store, before.id), **answer))
+        except RunBusy:
+            pass  # a process that took the run meanwhile, such as this server's recovery, meets the answer
+        except RopewalkError as error:
+            answer |= error_payload(error, Door.HTTP)  # the answer is recorded, whatever keeps the run from continuing
+    return Answer(run_state(app.context, require_run(app.store, before.id), **answer))
 
 
 contents_router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route)

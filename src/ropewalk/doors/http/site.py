@@ -4,6 +4,7 @@
 - The web UI is served from files built in advance (`doors/web/static`, sources in `page/`). Every path outside the
   API serves it, so its addresses can be opened and reloaded.
 - A route ends browser sessions.
+- `/healthz` and `/readyz` need no authentication (`health.py`).
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from starlette.exceptions import HTTPException
 
 from ...errors import RopewalkError
 from ...events import Event
-from ..security import SESSION, SESSIONS, AuthMiddleware, Sessions
+from ..security import SESSION, SESSIONS, AuthMiddleware, Sessions, Site
 from . import definitions, plans, runs, tools
 from .errors import REFUSALS, Answer, Route, answer_error, answer_fault, answer_misfit, answer_refusal
 from .flow_files import FlowFiles
+from .health import HealthChecks
 from .live_runs import LiveRuns
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ async def asset(name: str) -> FileResponse:
 
 @page_router.get("/{path:path}")
 async def index(path: str) -> FileResponse:
-    if path.partition("/")[0].lower() == "api":
+    if path.lstrip("/").partition("/")[0].lower() == "api":
         raise HTTPException(404, "Not Found")
     return FileResponse(
         STATIC / "index.html", media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"}
@@ -157,14 +159,13 @@ async def logout(
 
 def make_site(
     app: App, token: str | None, *, hosts: Iterable[str] = (), home: Path | None = None, flows: Sequence[str] = ()
-) -> AuthMiddleware:
+) -> Site:
     """Build the HTTP API and the web UI of an app."""
 
     # The caller closes the app.
     # `token`: What every request must show as bearer token or cookie; None if another program checks requests.
-    return AuthMiddleware(
-        _routes(app, FlowFiles(app, home, flows)), token, hosts, app.limits.file_size, LOST.read_bytes()
-    )
+    routes = _routes(app, FlowFiles(app, home, flows))
+    return HealthChecks(app, AuthMiddleware(routes, token, hosts, app.limits.file_size, LOST.read_bytes()))
 
 
 def api_of(app: App) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...fast_dataclass import dataclass
 from ...tools.mcp.call_client import CAPABILITY_OF
+from ...tools.tool import ProgressEvent
 from ...values import Json, digest
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class ClientChannel:
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         self.id = id
-        self._session, self._request_id = ctx.session, ctx.request_id
+        self._session = ctx.session
         self._questions: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
         self._count = 0
         self._sending: set[asyncio.Future[None]] = set()
@@ -89,6 +90,10 @@ class ClientChannel:
         finally:
             self._questions.pop(key, None)
 
+    async def progress(self, event: ProgressEvent) -> None:
+        """Report progress of the call to the client, on the request that waits for its result."""
+        await self._session.report_progress(event.progress, event.total, event.message)
+
     def log(self, params: dict[str, Any]) -> None:
         """Send the client a log message, if it wants messages of this level."""
         level = params.get("level")
@@ -107,7 +112,7 @@ class ClientChannel:
 
     def move_to(self, other: ClientChannel) -> None:
         """Continue with the request in which the client calls again: progress and log messages go there."""
-        self._session, self._request_id = other._session, other._request_id
+        self._session = other._session
         self.capabilities, self.log_level = other.capabilities, other.log_level
 
     def answer(self, responses: Mapping[str, Any]) -> None:
@@ -161,6 +166,7 @@ class SuspendedCalls:
             raise
         finally:
             asked.cancel()
+        await call.channel.flush()  # what it logged goes out before the result of this request
         if call.task.done():
             return call.task.result()
         state = _STATE + secrets.token_urlsafe(24)

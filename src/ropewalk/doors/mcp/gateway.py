@@ -358,6 +358,7 @@ class Tools:
             call=call,
             verbatim=True,
             is_current=self._unchanged(),
+            is_for=lambda client: self._app.toolbox.mcp.offers(server, definition.name, client),
         )
 
     def _unchanged(self) -> Callable[[], bool]:

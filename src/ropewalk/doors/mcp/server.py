@@ -7,12 +7,13 @@ import contextlib
 import logging
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import copy_context
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from ...journal.tool_usage import as_source
-from ...tools.mcp.call_client import CLIENT
-from ...tools.tool import ProgressEvent
+from ...tools.mcp.call_client import CLIENT, announced_capabilities
+from ...values import digest
 from ..security import SOURCE
 from .catalogue import Catalogue, unknown_tool_hint
 from .client_channel import LEVEL, LEVELS, ClientChannel, SuspendedCalls
@@ -30,6 +31,7 @@ KEY: Final = "ropewalk/idempotencyKey"
 CONNECTING: Final = "ropewalk/connecting"
 """In `_meta` of a list: the servers behind that have not answered yet."""
 _MAX_CHANGES: Final = 10_000  # announced by servers behind and not passed on yet
+_BEFORE_THE_CLIENT_IS_KNOWN: Final = ("initialize", "notifications/initialized", "ping")
 _LOOK: Final = 1.0  # seconds between looks at whether the tools have changed
 
 
@@ -52,7 +54,8 @@ class McpDoor:
         self.catalogue = catalogue
         self._bus = InMemorySubscriptionBus()
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._connected: asyncio.Task[None] | None = None
+        # What connects the servers behind, by what the clients can be asked that it connects them for.
+        self._attempts: dict[str, asyncio.Task[None]] = {}
         self._patience, self._until = patience, 0.0
         self._is_incomplete = False  # a list went out while servers had not answered
         self._known: list[Any] | None = None  # what clients have been told of the tools
@@ -70,6 +73,8 @@ class McpDoor:
             primitives.gateway.on_change = self._note_change
         self._called = asyncio.Event()  # a tool was: it may have changed which there are
         self._tasks = tasks
+        if tasks is not None:
+            tasks.has_one_client = lambda: self.has_one_client
         self.server = self._make_server(name, instructions)
 
     def _make_server(self, name: str, instructions: str | None) -> Server[Any]:
@@ -114,17 +119,19 @@ class McpDoor:
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Connect what is behind, and tell clients of changes, as long as this is open."""
-        self._until = asyncio.get_running_loop().time() + self._patience
-        self._connected = asyncio.ensure_future(self.catalogue.connect())
+        # An only client says in its first request what it can be asked, which servers may want to know at their start.
+        if not (self.has_one_client and self._relays):
+            self._connect_for(None)
         following = asyncio.ensure_future(self._follow())
         if self._tasks is not None:
             self._tasks.tasks.start()
         try:
             yield
         finally:
-            for task in (self._connected, following):
+            ending = [following, *self._attempts.values()]
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(self._connected, following, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
             await self._suspended.close()
             if self._tasks is not None:
                 await self._tasks.tasks.close()
@@ -136,9 +143,11 @@ class McpDoor:
     async def _list(self, ctx: Any, params: Any) -> Any:
         import mcp_types as types
 
+        client = ClientChannel(ctx, self._client_id(ctx))
+        self._connect_for(client)
         await self._ready()
         older = _is_older(ctx)
-        tools = [_listed(name, item, older) for name, item in self.catalogue.listed.items()]
+        tools = [_listed(name, item, older) for name, item in self.catalogue.listed.items() if item.is_for(client)]
         if self._known is None:
             self._known = self._told()
         connecting = self.catalogue.connecting
@@ -155,12 +164,11 @@ class McpDoor:
     async def _call(self, ctx: Any, params: Any) -> Any:
         meta = ctx.meta or {}
         key = meta.get(KEY)
-        on_progress = _teller(ctx) if meta.get("progress_token") is not None else None
-        found_by = self._found_by.setdefault(self if self.has_one_client else ctx.session._connection, {})
-        client = ClientChannel(ctx, self if self.has_one_client else ctx.session._connection)
+        client = ClientChannel(ctx, self._client_id(ctx))
+        found_by = self._found_by.setdefault(client.id, {})
         requested = CallContext(
             key=key if isinstance(key, str) else None,
-            on_progress=on_progress,
+            on_progress=client.progress if meta.get("progress_token") is not None else None,
             found_by=found_by,
             client=client,
             input_responses=params.input_responses,
@@ -183,7 +191,7 @@ class McpDoor:
 
         def suspending(handler: Any) -> Any:
             async def answer(ctx: Any, params: Any) -> Any:
-                client = ClientChannel(ctx, self if self.has_one_client else ctx.session._connection)
+                client = ClientChannel(ctx, self._client_id(ctx))
                 return await self._answer(client, params, lambda: handler(ctx, params))
 
             return answer
@@ -252,8 +260,31 @@ class McpDoor:
 
         # Servers that answer later are announced: one that never does must not keep clients from the others.
         left = self._until - asyncio.get_running_loop().time()
-        if self._connected is not None and not self._connected.done() and left > 0:
-            await asyncio.wait([self._connected], timeout=left)
+        pending = [task for task in self._attempts.values() if not task.done()]
+        if pending and left > 0:
+            await asyncio.wait(pending, timeout=left)
+
+    @property
+    def _relays(self) -> bool:
+        """True if the servers behind may ask clients."""
+        return self._primitives is not None and self._primitives.gateway is not None
+
+    def _client_id(self, ctx: Any) -> Any:
+        return self if self.has_one_client else ctx.session._connection
+
+    def _connect_for(self, client: ClientChannel | None) -> None:
+        """Connect the servers behind, unless that was done for a client that can be asked the same."""
+
+        # Servers of older revisions learn in the handshake what the client can be asked, and choose their tools by it.
+        can_ask = announced_capabilities(client) if self._relays else {}
+        key = digest(can_ask)
+        if key in self._attempts:
+            return
+        context = copy_context()
+        context.run(CLIENT.set, client if can_ask else None)
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + self._patience
+        self._attempts[key] = loop.create_task(self.catalogue.connect(), context=context)
 
     def _unknown(self, name: str) -> Exception:
         from mcp import MCPError
@@ -269,6 +300,8 @@ class McpDoor:
     async def _note(self, ctx: Any, call_next: Any) -> Any:
         """Remember who is connected; the SDK has no list of them."""
         self._connections.add(ctx.session._connection)
+        if self.has_one_client and not self._attempts and ctx.method not in _BEFORE_THE_CLIENT_IS_KNOWN:
+            self._connect_for(ClientChannel(ctx, self))
         if self._tasks is not None and ctx.method == "tools/call" and _is_older(ctx) and "task" in (ctx.params or {}):
             # The SDK lets no task of 2025-11-25 through.
             from mcp_types import CallToolRequestParams
@@ -379,10 +412,3 @@ def _fitted(result: Any) -> Any:
     if result.structured_content is None or isinstance(result.structured_content, dict):
         return result
     return result.model_copy(update={"structured_content": {"result": result.structured_content}})
-
-
-def _teller(ctx: Any) -> Any:
-    async def tell(event: ProgressEvent) -> None:
-        await ctx.session.report_progress(event.progress, event.total, event.message)
-
-    return tell

@@ -2,10 +2,14 @@
 
 A client that declares the extension gets a task for every flow. A client of 2025-11-25 asks for one in the parameters
 of its call. Tasks of servers behind a gateway get the server's name before their id, and are passed through.
+
+All clients over HTTP show the same token. So a task of 2025-11-25 belongs to its session while that is open, and there
+is no `tasks/list`. A task of 2026-07-28, which has no sessions, belongs to everyone who knows its id.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from ...app.app import App
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
-_OLDER_CAPABILITY: Final[dict[str, Any]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+_OLDER_CAPABILITY: Final[dict[str, Any]] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
 _TIMEOUT: Final = 60.0  # seconds for a server behind to answer about a task
 _OLDER_FIELDS: Final[dict[str, str]] = {"ttlMs": "ttl", "pollIntervalMs": "pollInterval"}
 _OLDER_TASK: Final[tuple[str, ...]] = (
@@ -43,6 +47,10 @@ class TaskMethods:
 
     def __init__(self, app: App, tasks: Tasks) -> None:
         self._app, self.tasks = app, tasks
+        # The tasks that each open session of 2025-11-25 has created, by its connection.
+        self._created: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+        self.has_one_client: Callable[[], bool] = lambda: False
+        """Returns True where all requests come from one client."""
 
     def register(self, server: Server[Any]) -> None:
         """Add the methods and the capability to a server."""
@@ -65,7 +73,8 @@ class TaskMethods:
         """Return the capability that 2025-11-25 has for tasks."""
         from mcp_types import ServerTasksCapability
 
-        return ServerTasksCapability.model_validate(_OLDER_CAPABILITY)
+        listing: dict[str, Any] = {"list": {}} if self.has_one_client() else {}
+        return ServerTasksCapability.model_validate(_OLDER_CAPABILITY | listing)
 
     # --- creating
 
@@ -78,12 +87,29 @@ class TaskMethods:
                 raise _needs_tasks(client)
             return None
         task = await self.tasks.create(tool, args, key)
-        return _new_task(task) if client.is_modern else {"task": _older(task)}
+        if client.is_modern:
+            return _new_task(task)
+        if not self.has_one_client():
+            self._note_created(client.id, task["taskId"])
+        return {"task": _older(task)}
+
+    def _note_created(self, connection: Any, task_id: str) -> None:
+        if connection not in self._created:
+            connection.exit_stack.callback(self._created.pop, connection, None)
+        self._created.setdefault(connection, set()).add(task_id)
+
+    def _check(self, ctx: Any, task_id: str | None, *, modern: bool | None = None) -> bool:
+        """Check that a client may send this request; return True if it speaks 2026-07-28."""
+        is_modern = _check_revision(ctx, task_id, modern=modern)
+        owners = [connection for connection, ids in self._created.items() if task_id in ids]
+        if not is_modern and owners and ctx.session._connection not in owners:
+            raise _unknown_task(task_id)
+        return is_modern
 
     # --- methods
 
     async def _get(self, ctx: Any, params: Any) -> dict[str, Any]:
-        is_modern = _check(ctx, params.task_id)
+        is_modern = self._check(ctx, params.task_id)
         passed = await self._ask_owner("tasks/get", params.task_id)
         if passed is not None:
             return {**passed, "taskId": params.task_id}
@@ -91,7 +117,7 @@ class TaskMethods:
         return task if is_modern else _older(task)
 
     async def _update(self, ctx: Any, params: Any) -> dict[str, Any]:
-        _check(ctx, params.task_id, modern=True)
+        self._check(ctx, params.task_id, modern=True)
         responses = {"inputResponses": params.input_responses}
         if await self._ask_owner("tasks/update", params.task_id, responses) is None:
             await _known(lambda id: self.tasks.update(id, params.input_responses), params.task_id)
@@ -101,7 +127,7 @@ class TaskMethods:
         from mcp import MCPError
         from mcp_types import INVALID_PARAMS
 
-        is_modern = _check(ctx, params.task_id)
+        is_modern = self._check(ctx, params.task_id)
         if await self._ask_owner("tasks/cancel", params.task_id) is not None:
             return {}
         before = await _known(self.tasks.get, params.task_id)
@@ -115,7 +141,7 @@ class TaskMethods:
         from mcp import MCPError
         from mcp_types import INTERNAL_ERROR
 
-        _check(ctx, params.task_id, modern=False)
+        self._check(ctx, params.task_id, modern=False)
         client = ClientChannel(ctx, ctx.session._connection)
         while True:
             task = await _known(self.tasks.result, params.task_id)
@@ -131,7 +157,12 @@ class TaskMethods:
         raise MCPError(error["code"], error["message"])
 
     async def _list(self, ctx: Any, params: Any) -> dict[str, Any]:
-        _check(ctx, None, modern=False)
+        from mcp import MCPError
+        from mcp_types import METHOD_NOT_FOUND
+
+        self._check(ctx, None, modern=False)
+        if not self.has_one_client():
+            raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
         return {"tasks": [_older(task) for task in await self.tasks.list()]}
 
     async def _ask_owner(self, method: str, id: str, more: dict[str, Any] | None = None) -> dict[str, Any] | None:
@@ -167,8 +198,8 @@ async def _ask(session: Any, method: str, params: dict[str, Any]) -> dict[str, A
     return result
 
 
-def _check(ctx: Any, task_id: str | None, *, modern: bool | None = None) -> bool:
-    """Check that a client may send this request; return True if it speaks 2026-07-28."""
+def _check_revision(ctx: Any, task_id: str | None, *, modern: bool | None) -> bool:
+    """Check that the revision of a client has this request; return True if it is 2026-07-28."""
     from mcp import MCPError
     from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
     from mcp_types import HEADER_MISMATCH, METHOD_NOT_FOUND
@@ -199,13 +230,17 @@ def _needs_tasks(client: ClientChannel) -> Exception:
 
 
 async def _known(operation: Callable[[str], Awaitable[Any]], id: str) -> Any:
-    from mcp import MCPError
-    from mcp_types import INVALID_PARAMS
-
     try:
         return await operation(id)
     except KeyError:
-        raise MCPError(INVALID_PARAMS, f"Unknown task: {id}") from None
+        raise _unknown_task(id) from None
+
+
+def _unknown_task(id: str | None) -> Exception:
+    from mcp import MCPError
+    from mcp_types import INVALID_PARAMS
+
+    return MCPError(INVALID_PARAMS, f"Unknown task: {id}")
 
 
 def _new_task(task: dict[str, Any]) -> dict[str, Any]:

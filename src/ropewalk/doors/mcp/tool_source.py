@@ -72,6 +72,8 @@ class ExposedTool:
     definition: Prepared | None = None
     # Returns True if the tool is certainly as its source offers it now. It must be quick.
     is_current: Callable[[], bool] = lambda: False
+    # Returns False for a client that is not shown it: its server offers it to other clients only.
+    is_for: Callable[[ClientChannel], bool] = lambda client: True
 
 
 class Source(Protocol):

@@ -19,13 +19,14 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...tools.mcp.transports import StdioStreams
-from ..security import AuthMiddleware, serve_until_cancelled
+from ..security import AuthMiddleware, Site, serve_until_cancelled
 from .server import McpDoor
+from .session_limit import SessionLimit
 
 _CHUNK: Final = 2**16
 _MOST_CHUNKS: Final = 16  # read and not yet looked at
@@ -50,7 +51,7 @@ class Wire:
         reader, writer = _Reader(loop), _Writer(loop, self._out)
         threading.Thread(target=reader.read_all, args=(self._in,), daemon=True, name="mcp stdin").start()
         threading.Thread(target=writer.write_all, daemon=True, name="mcp stdout").start()
-        async with door.open(), StdioStreams(reader, writer).open() as (read, write):
+        async with door.open(), StdioStreams(reader, writer, answers=True).open() as (read, write):
             await door.server.run(read, write, door.server.create_initialization_options())
         await writer.finish()
 
@@ -189,23 +190,29 @@ class Address:
             raise ConfigError(f"cannot listen on {self.shown}:{self.port}: {why or error}") from error
 
 
-async def serve(door: McpDoor, address: Address, token: str | None, ready: Callable[[str], None]) -> None:
+async def serve(
+    door: McpDoor, address: Address, token: str | None, ready: Callable[[str], None], max_sessions: int
+) -> None:
     """Serve until cancelled."""
 
     # Call `ready` with the URL once the server listens.
     if token is None and not address.local:
         raise ConfigError(f"{address.shown} can be reached from other machines, so a token is required")
     listening = address.listen()
-    site = AuthMiddleware(_site(door), token, address.hosts, _MOST_BYTES, way=_WAY)
+    site = AuthMiddleware(_site(door, max_sessions), token, address.hosts, _MOST_BYTES, way=_WAY)
     async with door.open():
         ready(f"http://{address.shown}:{listening.getsockname()[1]}{PATH}")
         await serve_until_cancelled(site, listening, _LEAVING)
 
 
-def _site(door: McpDoor) -> Any:
+def _site(door: McpDoor, max_sessions: int) -> Site:
     from mcp.server.transport_security import TransportSecuritySettings
 
     guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard has looked already
-    return door.server.streamable_http_app(
-        streamable_http_path=PATH, transport_security=guarded, max_request_body_size=_MOST_BYTES
+    site = door.server.streamable_http_app(
+        streamable_http_path=PATH,
+        transport_security=guarded,
+        max_request_body_size=_MOST_BYTES,
+        max_sessions=max_sessions,
     )
+    return SessionLimit(site, max_sessions)

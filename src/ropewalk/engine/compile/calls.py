@@ -211,9 +211,9 @@ def _start_by_place(handler: Callable[..., Awaitable[Any]], gets: list[Getter]) 
     return lambda frame: handler(*fresh([get(frame) for get in gets]))
 
 
-def settled(direct: Direct, frame: Frame, node_slot: NodeSlot, raw: Any) -> Json:
+def settled(frame: Frame, node_slot: NodeSlot, raw: Any, direct: Direct | None = None) -> Json:
     """Return the result of a direct call that the quick path did not take; its run keeps the warnings."""
-    value, warnings = direct.settle(raw)
+    value, warnings = (direct or node_slot.direct).settle(raw)
     if warnings:
         frame[RUN].warn(path_of(frame, node_slot), node_slot.id, node_slot.tool or "", warnings)
     return value
@@ -239,7 +239,7 @@ def plain(direct: Direct, get: Getter, node_slot: NodeSlot) -> Start:
             error = failed(exc)
             raise error from error.__cause__
         value = take(raw)
-        return settled(direct, frame, node_slot, raw) if value is NOT_JSON else value
+        return settled(frame, node_slot, raw, direct) if value is NOT_JSON else value
 
     return run
 
@@ -262,7 +262,7 @@ def in_time(direct: Direct, get: Getter, node_slot: NodeSlot, seconds: float) ->
         finally:
             timer.over()
         value = take(raw)
-        return settled(direct, frame, node_slot, raw) if value is NOT_JSON else value
+        return settled(frame, node_slot, raw, direct) if value is NOT_JSON else value
 
     return run
 

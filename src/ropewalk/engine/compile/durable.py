@@ -28,6 +28,7 @@ from ...errors import (
     Problem,
     ToolError,
     failure_data,
+    trace_in,
 )
 from ...ir import Getter, Step, whole
 from ...journal.past import load
@@ -38,6 +39,7 @@ from ...tools.raw_result import RawResult, shortened
 from ...values import NOT_JSON, Json, digest
 from ..frame import PARENT, RUN, Frame, NodeSlot, key_of, path_of
 from ..offload import evaluated
+from ..stack_trace import trace_of
 from ..timeouts import Deadline, TimedOut, clock
 from .calls import Direct, Lease, call_error, settled, start_with
 from .failures import inside, retry_after_of
@@ -49,6 +51,8 @@ Send = Callable[[Frame, Any], Awaitable[Json]]
 class PastFailure(ExecutionFailed):
     """A tool failure read back from the journal; its original exception is gone with its process."""
 
+    is_recorded = True
+
     def __init__(self, recorded: dict[str, Any], run_id: str) -> None:
         super().__init__(recorded["tool"], recorded["op"], recorded["message"])
         if "ranAt" in recorded:
@@ -57,6 +61,7 @@ class PastFailure(ExecutionFailed):
         self.kind, self.result = recorded["kind"], recorded.get("result")
         self.retry_after = recorded.get("retryAfter")
         self.recorded_classes, self.budgets = tuple(recorded.get("classes", ())), recorded.get("budgets", ())
+        self.trace = trace_in(recorded)
 
 
 class PendingCommit:
@@ -158,7 +163,7 @@ class DurableCall:
                 finally:
                     timer.over()
                 value = self._take(raw)
-                value = settled(self._direct, frame, node_slot, raw) if value is NOT_JSON else value
+                value = settled(frame, node_slot, raw, self._direct) if value is NOT_JSON else value
         except ToolError as exc:
             committed = _append_failure(run, node_slot, path, exc, args_digest, started)
             if exc.__cause__ is not None and exc.__cause__.args == (CANCELLED_ITSELF,):
@@ -270,6 +275,8 @@ def _call_failure_data(run: Any, failure: ToolError) -> dict[str, Json]:
     }
     if failure.classes:
         data["classes"] = list(failure.classes)
+    if (trace := trace_of(failure, run)) is not None:
+        data |= trace.to_dict()
     if budgets := getattr(failure, "budgets", ()):
         data["budgets"] = list(budgets)
     if (seconds := retry_after_of(failure)) is not None:
@@ -399,6 +406,7 @@ def failure_from_json(data: Any) -> NodeFailed:
         ran_at=data.get("ranAt"),
         classes=data.get("classes", ()),
         budgets=data.get("budgets", ()),
+        trace=trace_in(data),
     )
 
 

@@ -95,7 +95,7 @@ def mark_replayed(frame: Frame, node_slot: NodeSlot, about: dict[str, Json] | No
 
 def _failure_data(run: Any, failed: NodeFailed) -> dict[str, Json]:
     """Return the data of a failure event, with `replayed` if the failure is in the journal of a resumed run."""
-    data: dict[str, Json] = {"message": failed.message, "kind": failed.kind}
+    data: dict[str, Json] = failed.event_data()
     recorded = any((failed.path, kind) in run.log.past for kind in ("call_failed", "attempt"))
     return {**data, "replayed": True} if recorded else data
 

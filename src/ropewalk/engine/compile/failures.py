@@ -20,6 +20,7 @@ from ...expr.ast import Arr, Obj, Ref
 from ...tools.call_errors import CANCELLED_ITSELF
 from ...values import Json
 from ..frame import RUN, Frame, NodeSlot, path_of
+from ..stack_trace import trace_of
 from ..timeouts import INTERRUPTED, TaskDeadline, TimedOut
 
 _STEP: Final = r"\.([^.\[\]]+)|\[([0-9]+)\]"
@@ -66,6 +67,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
     failed.retryable = getattr(exc, "retryable", True) is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
     failed.budgets, failed.retry_after = getattr(exc, "budgets", ()), retry_after_of(exc)
+    failed.trace = trace_of(exc, frame[RUN])
     if isinstance(exc, SchemaMismatch):
         failed.problems = exc.problems
     failed.__cause__ = exc
@@ -131,6 +133,7 @@ def fallback_failure(exc: Exception, failed: NodeFailed, node_slot: NodeSlot, fr
     )
     both.ran, both.retryable = failed.ran or second.ran, failed.retryable and second.retryable
     both.ran_at = failed.ran_at if failed.ran else second.ran_at
+    both.trace = failed.trace or second.trace
     exc.__cause__, both.__cause__ = failed, exc
     return both
 

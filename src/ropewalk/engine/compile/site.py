@@ -397,7 +397,7 @@ class CompileContext:
         try:
             bound = self.builder.bind(tool)
         except ToolError as exc:
-            return Step(whole, _raise_on_call(exc))
+            return self._call_of_missing(tool, args, _raise_on_call(exc))
         node_slot.repeatable = getattr(bound, "repeatable", False)
         if content:
             from ...tools.mcp.negotiation import with_content
@@ -447,6 +447,13 @@ class CompileContext:
             send = self._sender(bound)
             return Step(whole, _call_and_redact(send, get, slow))
         return Step(whole, _call_with_key(bound, get, node_slot, slow))
+
+    def _call_of_missing(self, tool: str, args: Expr, fail: Callable[[Frame], Awaitable[Json]]) -> Step:
+        """Return a call of a tool that does not exist, which fails unless it is recorded."""
+        if not self.builder.durable:
+            return Step(whole, fail)
+        call = durable.DurableCall(tool, lambda frame, _: fail(frame), self._object_of(args), self.node_slot)
+        return Step(whole, call.run)
 
     def _start(self, called: Direct, args: Expr) -> Callable[[Frame], Awaitable[Json]]:
         """Return a function from a frame to the handler's coroutine, which the loop of the region awaits."""

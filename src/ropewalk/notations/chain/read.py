@@ -22,18 +22,9 @@ from ...ops import Loop, Map
 from ...values import Json
 from .. import fields as f
 from ..binding import UNSET
-from ..fields import (
-    Checker,
-    Report,
-    add_problem,
-    check_node_fields,
-    join,
-    read_document_with_nodes,
-    read_fields,
-    read_nodes,
-)
-from ..node_fields import DOCUMENT_FIELDS, POLICIES, VALUE_NULLS, spellings
-from .node_types import BODIES, NODE_FIELDS, NODE_TYPES, ONLY_FOR, ChainNode
+from ..fields import Checker, Report, add_problem, join, read_document_with_nodes
+from ..node_fields import DOCUMENT_FIELDS, POLICIES
+from ..node_types import NODE_TYPES, DocumentNode, node_reader
 
 
 class ChainMode(StrEnum):
@@ -54,18 +45,6 @@ class ErrorStrategy(StrEnum):
     RETRY = "retry"
     FALLBACK = "fallback"
     SKIP = "skip"
-
-
-class NodeType(StrEnum):
-    """The names of the built-in types of nodes; `node_types.py` defines them."""
-
-    TOOL = "tool"
-    CONDITION = "condition"
-    LOOP = "loop"
-    PARALLEL = "parallel"
-    TRANSFORM = "transform"
-    DELAY = "delay"
-    WAIT = "wait"
 
 
 CHAIN_FIELDS: Final[dict[str, Checker]] = {
@@ -94,7 +73,7 @@ class ChainDocument:
     """A chain as read, with defaults; `problems` is empty if it is valid so far."""
 
     fields: dict[str, Json]
-    nodes: list[ChainNode]
+    nodes: list[DocumentNode]
     problems: list[Problem]
 
     def to_dict(self) -> dict[str, Json]:
@@ -104,52 +83,25 @@ class ChainDocument:
 
 def read(config: Mapping[str, Json]) -> ChainDocument:
     """Read a chain."""
-    fields, nodes, report = read_document_with_nodes(config, CHAIN_FIELDS, "chain", DEFAULTS, _node)
+    fields, nodes, report = read_document_with_nodes(config, CHAIN_FIELDS, "chain", DEFAULTS, node_reader("chain"))
     _tell_policies_from_jumps(nodes)
     return ChainDocument(fields, nodes, report)
 
 
-def _tell_policies_from_jumps(nodes: list[ChainNode]) -> None:
+def _tell_policies_from_jumps(nodes: list[DocumentNode]) -> None:
     """Turn an `onError` that names a policy, and no node next to its own, into that policy."""
     ids = {node.id for node in nodes}
     for node in nodes:
         targets = node.failure_targets
         if len(targets) == 1 and targets[0] in POLICIES and targets[0] not in ids:
             node.fields["onError"] = {"policy": targets[0]}
-        for body in node.bodies.values():
-            _tell_policies_from_jumps(body)
-
-
-def _node(value: Json, path: str, report: Report, depth: int) -> ChainNode:
-    if not isinstance(value, Mapping):
-        add_problem(report, path, f"must be an object, not {f.type_name(value)}")
-        return ChainNode(path, {})
-    fields = read_fields(value, NODE_FIELDS, path, report, VALUE_NULLS, ONLY_FOR, spellings("chain"))
-    bodies: dict[str, list[ChainNode]] = {}
-    for key in BODIES:
-        if key in fields:
-            if key == "nodes" and fields[key] == []:
-                add_problem(report, join(path, key), "must be a non-empty list of nodes")
-            bodies[key] = read_nodes(fields.pop(key), join(path, key), report, depth + 1, _node)
-    node = ChainNode(path, fields, bodies)
-    if node.type:
-        _check_fields(node, report)
-    return node
-
-
-def _check_fields(node: ChainNode, report: Report) -> None:
-    """Report fields that the node's type requires or does not have, and mistakes between its fields."""
-    node_type = NODE_TYPES[node.type]
-    present = {**node.fields, **node.bodies}
-    needed = {} if any(key in present for key in node_type.needs) else {node.type: node_type.needs[:1]}
-    check_node_fields(node, present, {name: keys[0] for name, keys in needed.items() if keys}, ONLY_FOR, report)
-    if node_type.check is not None:
-        node_type.check(node, report)
+        for inner in node.inner():
+            _tell_policies_from_jumps(inner)
 
 
 def add_lints(chain: ChainDocument, report: Report) -> None:
     """Warn of times that can never pass, and of nodes without a fallback where others have one."""
-    nodes = list(_all(chain.nodes))
+    nodes = [node for top in chain.nodes for node in top.with_inner()]
     _check_times(nodes, chain.fields["timeout"], report)
     # The strategy `fallback` needs fallbacks.
     if chain.fields["errorStrategy"] == "fallback":
@@ -165,31 +117,24 @@ def add_lints(chain: ChainDocument, report: Report) -> None:
             )
 
 
-def _fails_from_outside(node: ChainNode) -> bool:
-    return node.type in NODE_TYPES and NODE_TYPES[node.type].fails_from_outside
+def _fails_from_outside(node: DocumentNode) -> bool:
+    return "tool" in node.fields or (node.type in NODE_TYPES and NODE_TYPES[node.type].fails_from_outside)
 
 
-def _has_own_timeout(node: ChainNode) -> bool:
+def _has_own_timeout(node: DocumentNode) -> bool:
     return node.type in NODE_TYPES and NODE_TYPES[node.type].has_own_timeout
 
 
-def _all(nodes: list[ChainNode]) -> Iterator[ChainNode]:
-    for node in nodes:
-        yield node
-        for body in node.bodies.values():
-            yield from _all(body)
-
-
-def _strategy(node: ChainNode) -> Json:
+def _strategy(node: DocumentNode) -> Json:
     return node.get("errorStrategy") or "fallback"
 
 
-def _has_handler(node: ChainNode) -> bool:
+def _has_handler(node: DocumentNode) -> bool:
     """Return True if the node names what happens after its failure."""
     return bool("fallback" in node.fields or node.get("onError") or node.get("errorStrategy"))
 
 
-def _check_times(nodes: list[ChainNode], limit: Json, report: Report) -> None:
+def _check_times(nodes: list[DocumentNode], limit: Json, report: Report) -> None:
     if not limit:
         return  # none
     has = f"of the chain, {limit} ms"

@@ -7,16 +7,17 @@ value that is computed at the end of a body or as the flow's result; it becomes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from ...expr.ast import NULL, Each, Expr, Fn, Lit, Ref, refs
+from ...expr.ast import NULL, Each, Expr, Fn, Lit, Ref
 from ...expr.unlift import unlift
 from ...fast_dataclass import dataclass
-from ...ir import Flow, Graph, Node, Retry
+from ...ir import Flow, Graph, Node, OnError
 from ...ops import Branch, Call, Compute, Loop, Map, in_milliseconds
 from ...values import Json
+from ..node_fields import ROUND
+from ..node_types import NODE_TYPES, OP_WRITERS
 from ..undo import write_undo
 from ..writing import (
     POLICY,
@@ -28,61 +29,9 @@ from ..writing import (
     sorted_nodes,
     split_result,
     unwrap_parallel,
-    without_output_check,
 )
-from .node_types import NODE_TYPES, OP_WRITERS
 from .read import DEFAULTS
 
-
-def policy_fields(node: Node, needed: bool, refuse: Callable[[str], None]) -> dict[str, Any]:
-    """Return the policy of a node as fields, with times in milliseconds."""
-    policy = node.policy
-    fields: dict[str, Any] = {}
-    if policy.timeout is not None:
-        fields["timeout"] = milliseconds(policy.timeout)
-    if policy.retry.attempts > 1:
-        fields["retry"] = _retry_fields(policy.retry, refuse)
-    on_error = policy.on_error
-    if on_error is None:
-        return fields
-    if not on_error.reported:
-        is_skip = on_error.value == NULL
-        return {**fields, "errorStrategy": "skip"} if is_skip else {
-            **fields, "errorStrategy": "fallback", "fallback": on_error.value,
-        }  # fmt: skip
-    # A reported failure gives null in a chain, and stops its dependents in dag mode.
-    if on_error.value != NULL:
-        refuse(
-            "after a reported failure (continue), a chain continues with null; a fallback value needs a failure "
-            "that is not reported"
-        )
-    elif needed:
-        refuse(
-            "in dag mode, a reported failure (continue) also skips the nodes that depend on the node; do not "
-            "report the failure"
-        )
-    return {**fields, "errorStrategy": "continue"}
-
-
-def delay_varies(retry: Retry) -> bool:
-    """Return True if the pauses between the attempts are not all `delay`."""
-    is_longer = (retry.linear or retry.factor != 1) and retry.attempts > 2 and retry.delay > 0
-    return is_longer or retry.delay > retry.max_delay
-
-
-def _retry_fields(retry: Retry, refuse: Callable[[str], None]) -> dict[str, Json]:
-    if delay_varies(retry):
-        refuse("a chain waits the same time before every attempt (factor, linear and max_delay are not supported)")
-    fields: dict[str, Json] = {"errorStrategy": "retry"}
-    if retry.attempts - 1 != DEFAULTS["maxRetries"]:
-        fields["maxRetries"] = retry.attempts - 1
-    if milliseconds(retry.delay) != DEFAULTS["retryDelay"]:
-        fields["retryDelay"] = milliseconds(retry.delay)
-    return fields
-
-
-NULL_NODE: Final = {"type": "transform", "input": "${null}"}
-"""A node that gives null, in place of one that a chain cannot hold."""
 TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(False))
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "gate", "when", "writes", "policy", "meta"),
@@ -110,6 +59,7 @@ class ChainWriter(FlowWriter[Around]):
     """Write one flow as a chain."""
 
     kind, supported = "chain", SUPPORTED
+    null_node: ClassVar = {"type": "transform", "input": "${null}"}
 
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
@@ -117,56 +67,30 @@ class ChainWriter(FlowWriter[Around]):
         self.needed: frozenset[str] = frozenset()
 
     def document(self) -> dict[str, Json]:
-        """Return the document; what a chain cannot hold is refused."""
-        flow = self.flow
-        body = _as_sequence(unwrap_parallel(without_output_check(flow.body)))
+        """Return the mode, the nodes and the result; what a chain cannot hold is refused."""
+        body = _as_sequence(unwrap_parallel(self.flow.body))
         self.listed = {node.id: i for i, node in enumerate(body.nodes)}
-        fields: Fields = {"kind": "chain", "name": flow.name}
+        fields, around, default = self.variables(), TOP, outputs(body)
         mode_loop = _mode_loop(body)
         # A hidden loop around everything is the loop mode; otherwise the graph decides the mode.
         if mode_loop is not None:
-            fields |= {"mode": "loop", "maxIterations": mode_loop.limit}
-            around = Around(round="loop")
+            around, default = Around(round="loop"), Ref("prev")
+            fields["mode"] = "loop"
+            if mode_loop.limit != DEFAULTS["maxIterations"]:
+                fields["maxIterations"] = mode_loop.limit
             if mode_loop.until is not None:
                 with self.entire(body.nodes[0].id):
                     fields["until"] = self.condition(mode_loop.until, "until", around)
             body = mode_loop.body
-            nodes = [self.node(node, around) for node in body.nodes]
-        else:
-            mode, around, listed = self._mode(body)
-            fields |= {"mode": mode} if mode != "sequential" else {}
-            if not body.ordered:
-                fields |= self._width_fields(body)
-                self.width = int(fields.get("concurrency", self.width))
-            nodes = [self.node(node, around) for node in listed]
-        # Leave out defaults, so that the document stays short.
-        if fields.get("maxIterations") == DEFAULTS["maxIterations"]:
-            del fields["maxIterations"]
-        if flow.timeout is not None:
-            fields["timeout"] = milliseconds(flow.timeout)
-        if flow.input_schema is not None:
-            fields["inputSchema"] = flow.input_schema
-        if flow.output_schema is not None:
-            self.refuse("output_schema", "chains do not check their result; remove the type of the result")
-        variables = self.variables()
-        if variables:
-            fields["variables"] = variables
-        return {**fields, "nodes": nodes}
-
-    def _mode(self, body: Graph) -> tuple[str, Around, list[Node]]:
-        listed = list(body.nodes)
-        if body.result not in (outputs(body), Ref("out", ("result",))):
-            # It reads the final state, so it waits for all nodes.
-            reads_final_state = not body.ordered and any(ref.root == "state" for ref in refs(body.result))
-            after = frozenset(node.id for node in body.nodes) if reads_final_state else frozenset()
-            listed.append(Node(id=self.unique_id("result"), op=Compute(value=body.result), after=after))
-        if body.ordered:
-            return "sequential", TOP, listed
-        needs = replace(body, nodes=tuple(listed)).needs
-        self.needed = frozenset(id for before in needs.values() for id in before)
-        if any(needs.values()):
-            return "dag", Around(dag=True), listed
-        return "parallel", Around(apart=frozenset(needs)), listed
+        elif not body.ordered:
+            self.needed = frozenset(id for before in body.needs.values() for id in before)
+            around = Around(dag=True) if any(body.needs.values()) else Around(apart=frozenset(body.needs))
+            fields["mode"] = "dag" if around.dag else "parallel"
+            fields |= self._width_fields(body)
+            self.width = int(fields.get("concurrency", self.width))
+        nodes = [self.node(node, around) for node in body.nodes]
+        around = replace(around, apart=frozenset())  # all nodes have ended
+        return {**fields, **self.nodes_and_result(nodes, body.result, default, around)}
 
     def _width_fields(self, body: Graph) -> Fields:
         """Return the limit of concurrent nodes if it differs from the chain's; without a limit it is their number."""
@@ -178,6 +102,10 @@ class ChainWriter(FlowWriter[Around]):
     def node(self, node: Node, around: Around) -> Fields:
         """Write one node with its condition, policy and output variable."""
         path = f"{around.path}{node.id}"
+        node, fields = self.without_wait(node, path, around)
+        if isinstance(node.op, Map) and [inner.id for inner in node.op.body.nodes] == [f"{node.id}{ROUND}"]:
+            node, repeated = self.for_each(node, node.op, path, around, int(DEFAULTS["concurrency"]))
+            fields, around = fields | repeated, replace(around, round="map")
         if node.result is not None and not isinstance(node.op, Loop):
             call_id = f"{node.id}_call" if f"{node.id}_call" not in self.ids else None
             node = split_result(node, self.unique_id)
@@ -189,54 +117,28 @@ class ChainWriter(FlowWriter[Around]):
         if node.gate is not None:
             self.refuse(path, "chains have no gates; write the gate as a condition (when)", decisive=True)
         self.refuse_unsupported(node, path)
-        policy = policy_fields(node, around.dag and node.id in self.needed, lambda message: self.refuse(path, message))
-        fallback: Fields = {}
-        if "fallback" in policy:
-            fallback = {
-                "fallback": self.value(policy["fallback"], f"{path}.fallback", replace(around, path=f"{path}/"))
-            }
-        fields: Fields = {"id": node.id, **self.op(node, replace(around, path=f"{path}/"))}
-        dependencies = node.after if around.dag else frozenset()
-        if dependencies:
-            fields["dependsOn"] = sorted(dependencies & self.listed.keys(), key=self.listed.__getitem__)
+        fields = {"id": node.id, **self.op(node, replace(around, path=f"{path}/")), **fields}
+        if around.dag and node.after:
+            fields["dependsOn"] = sorted(node.after & self.listed.keys(), key=self.listed.__getitem__)
         elif node.after:
             self.refuse(path, "only nodes of a chain in dag mode can wait for others (after)")
         # Some types use `condition` for their own choice, so they cannot be skipped by it.
-        if node.when is not None:
-            node_type = NODE_TYPES.get(str(fields["type"]))
-            if node_type is not None and node_type.owns("condition"):
-                advice = f"a {node_type.name} node is never skipped: put `when` into its condition"
-                self.refuse(path, advice, decisive=True)
-            fields["condition"] = self.condition(node.when, f"{path}.when", around)
-        if node.meta.description:
-            fields["description"] = node.meta.description
-        output_var = self.output_var(node, path)
-        policy_and_output: Fields = (
-            {key: value for key, value in policy.items() if key not in ("fallback", "retry")} | fallback | output_var
-        )
-        # None = | A node has one error strategy, so a retry with a fallback needs two nodes.
-        retry: Fields | None = policy.get("retry")
-        if retry is None:
-            return fields | policy_and_output
-        if "errorStrategy" not in policy_and_output:
-            return fields | retry | policy_and_output
-        return self._wrap_retry(node, fields, retry, policy_and_output, path)
+        node_type = NODE_TYPES.get(str(fields["type"]))
+        if node.when is not None and node_type is not None and node_type.owns("condition"):
+            advice = f"a {node_type.name} node is never skipped: put `when` into its condition"
+            self.refuse(path, advice, decisive=True)
+        return fields | self.common_fields(node, path, around)
 
-    def _wrap_retry(self, node: Node, own_fields: Fields, retry: Fields, rest: Fields, path: str) -> Fields:
-        """Write retries and a fallback: a node with retries inside a node with the fallback."""
-        if node.when is not None and "outputVar" in rest:
+    def failure(
+        self, node: Node, on_error: OnError, path: str, around: Around, failed: Expr
+    ) -> tuple[str, Expr | None]:
+        if on_error.reported and around.dag and node.id in self.needed:
             self.refuse(
-                path, "a node of a chain cannot have retries, a fallback, a condition and an output variable together"
+                path,
+                "in dag mode, a reported failure (continue) also skips the nodes that depend on the node; do not "
+                "report the failure",
             )
-        if node.policy.on_error is not None:
-            for ref in refs(node.policy.on_error.value):
-                if ref.root == "error" and ref.path[:1] in ((), ("node",)):
-                    self.refuse(path, "the fallback of a retried node of a chain cannot read the name of the node")
-        outer: Fields = {key: own_fields.pop(key) for key in ("id", "dependsOn") if key in own_fields}
-        inner = {"id": self.unique_id(f"{node.id}_try"), **own_fields, **retry}
-        if "timeout" in rest:
-            inner["timeout"] = rest.pop("timeout")
-        return {**outer, "type": "condition", "condition": True, "then": [inner], **rest}
+        return super().failure(node, on_error, path, around, failed)
 
     def op(self, node: Node, around: Around) -> Fields:
         """Return the fields of what the node does."""
@@ -246,7 +148,7 @@ class ChainWriter(FlowWriter[Around]):
         if write is not None:
             return write(self, node, around)
         self.refuse_op(node, around.path.rstrip("/"))
-        return dict(NULL_NODE)
+        return dict(self.null_node)
 
     def write_tool(self, node: Node, around: Around) -> Fields:
         """Write a call as a tool node."""
@@ -266,7 +168,8 @@ class ChainWriter(FlowWriter[Around]):
 
     def write_wait(self, node: Node, around: Around) -> Fields:
         """Write a wait for an event or an approval."""
-        return {"type": "wait", **self.wait(node, f"{around.path}timeout", around)}
+        op: Any = node.op
+        return {"type": "wait", **self.wait(op, around.path.rstrip("/"), around)}
 
     def write_block(self, node: Node, around: Around) -> Fields:
         """Write a block as a parallel node, or as a branch that is always taken."""
@@ -295,8 +198,7 @@ class ChainWriter(FlowWriter[Around]):
             type_, config, source = transform
             data = {} if source == Ref("prev") else {"input": unlift(source)}
             return {"transform": {"type": type_, "config": config}, **data}
-        # A field that is null counts as absent.
-        return {"input": self.value(value, path, around) if value != NULL else "${null}"}
+        return {"input": self.nullable(value, path, around)}
 
     def _delay_value(self, seconds: Expr, around: Around) -> Json:
         if isinstance(seconds, Lit):

@@ -7,20 +7,19 @@ are refused with the reason: jumps, loops that are not over items, waits, severa
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from ...expr.ast import NULL, Expr, Fn, Lit, Ref, rebind, refs
+from ...expr.ast import NULL, Expr, Fn, Lit, Ref, rebind
 from ...expr.unlift import unlift
 from ...fast_dataclass import dataclass
-from ...ir import Graph, Node, Retry
-from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, in_milliseconds
+from ...ir import Graph, Node
+from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait, in_milliseconds
 from ...values import Json
-from ..chain.write import delay_varies
-from ..node_fields import RETRY_DELAY
+from ..node_compiler import MERGES, data_after
+from ..node_types import looks_like_nodes
 from ..undo import write_undo
-from ..writing import PARALLEL, POLICY, Fields, FlowWriter, items_expr, milliseconds, outputs, without_output_check
-from .compile import MERGES, data_after
-from .read import DEFAULTS, looks_like_nodes
+from ..writing import PARALLEL, POLICY, Fields, FlowWriter, as_map, is_repeated, items_expr, milliseconds, outputs
+from .read import DEFAULTS
 
 WIDTH: Final = int(DEFAULTS["concurrency"])
 STRATEGIES: Final = {function: strategy for strategy, function in MERGES.items()}
@@ -31,13 +30,20 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Validate: ("value", "schema", "place"),
     Branch: ("arms", "default"),
     Map: ("items", "body", "limit", "select", "most"),
-    Loop: ("items", "body", "collect", "initial"),
+    Loop: (
+        "items",
+        "body",
+        "collect",
+        "initial",
+        "limit",
+        "again",
+        "until",
+    ),  # `_per_item_fields` refuses what is no fold
     Block: ("body",),
     Sleep: ("seconds",),
+    Wait: ("event", "approval", "timeout"),
     **POLICY,
 }
-NULL_NODE: Final = {"type": "conditional", "condition": True, "then": None}
-"""A node that gives null, in place of a node that a composition cannot hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +61,15 @@ class CompositionWriter(FlowWriter[Around]):
     """Write one flow as a composition."""
 
     kind, supported = "composition", SUPPORTED
+    null_node: ClassVar = {"type": "conditional", "condition": True, "then": None}
 
     def document(self) -> Fields:
-        """Return the document; what a composition cannot hold is refused."""
-        flow, body = self.flow, self.flow.body
-        fields: Fields = {"kind": "composition", "name": flow.name}
-        if flow.timeout is not None:
-            fields["timeout"] = milliseconds(flow.timeout)
-        if flow.input_schema is not None:
-            fields["inputSchema"] = flow.input_schema
-        if flow.output_schema is not None:
-            fields["outputSchema"] = flow.output_schema
-            body = without_output_check(body)
-        variables = self.variables()
-        if variables:
-            fields["variables"] = variables
+        """Return the nodes and the result; what a composition cannot hold is refused."""
+        body = self.flow.body
         if not body.ordered and len(body.nodes) > 1:
             body = self._in_parallel_node(body)
-        return {**fields, "nodes": self.sequence("result", body, Around(data=Ref("input")))}
+        nodes, value, around = self._nodes(body, Around(data=Ref("input")))
+        return {**self.variables(), **self.nodes_and_result(nodes, body.result, value, around)}
 
     def _in_parallel_node(self, body: Graph) -> Graph:
         """Return a body whose only node is a parallel node with the nodes of an unordered one."""
@@ -91,86 +88,56 @@ class CompositionWriter(FlowWriter[Around]):
 
     def sequence(self, last: str, body: Graph, around: Around) -> list[Fields]:
         """Write the nodes of a region in order, with the last one's output as its value."""
-        nodes = list(body.nodes)
-        around = replace(around, parallel=False)
-        # If the last node may be skipped, readers expect the data that reached it.
-        expected = Ref("out", (nodes[-1].id,)) if nodes else around.data
-        if nodes and nodes[-1].when is not None:
-            expected = data_after(nodes[-1], around.data, any(node.when is None for node in nodes))
-        if not nodes or body.result != expected:
-            nodes.append(Node(id=self.unique_id(last), op=Compute(value=body.result)))
+        documents, value, around = self._nodes(body, replace(around, parallel=False))
+        if not body.nodes or body.result != value:
+            documents.append(self.node(Node(id=self.unique_id(last), op=Compute(value=body.result)), around))
+        return documents
+
+    def _nodes(self, body: Graph, around: Around) -> tuple[list[Fields], Expr, Around]:
+        """Write nodes in order; return them, the value that they give without a result, and what follows them."""
         documents, has_certain_node = [], False
-        for node in nodes:
+        value = around.data
+        for node in body.nodes:
             documents.append(self.node(node, around))
             has_certain_node = has_certain_node or node.when is None
             around = replace(around, data=data_after(node, around.data, has_certain_node))
-        return documents
+            value = Ref("out", (node.id,)) if node.when is None else around.data
+        return documents, value, around
 
     def node(self, node: Node, around: Around) -> Fields:
         """Write one node with its mappings, condition, policy and output variable."""
         path = f"{around.path}{node.id}"
+        node, own = self.without_wait(replace(node, op=as_map(node.op)), path, around)
+        if is_repeated(node.op) and not self._is_per_item(node.op):
+            node, repeated = self.for_each(node, node.op, path, around, WIDTH)
+            own, around = own | repeated, replace(around, item=True)
         if node.meta.hidden:
             self.refuse_hidden(node, path)
-            return {"id": node.id, **NULL_NODE}  # its parts are not looked at
+            return {"id": node.id, **self.null_node}  # its parts are not looked at
         if node.gate is not None:
             message = "compositions have no jumps and no conditional edges (onSuccess, onError, when)"
             self.refuse(path, message, decisive=True)
         self.refuse_unsupported(replace(node, gate=None), path)
-        inside = replace(around, path=f"{path}/")
-        fields: Fields = {"id": node.id, **self.op(node, inside)}
-        if node.when is not None:
-            fields = self._with_condition(fields, self.condition(node.when, f"{path}.when", around))
+        fields: Fields = {"id": node.id, **self.op(node, replace(around, path=f"{path}/"))}
+        if node.when is not None and fields["type"] == "conditional":  # which uses its condition for the choice
+            inner = {**fields, "id": self.unique_id(f"{node.id}_then")}
+            fields = {"id": node.id, "type": "branch", "branches": [{"condition": True, "nodes": [inner]}]}
         if node.after and around.parallel:
             fields["dependsOn"] = sorted(node.after)
         # A delay passes its data on; every other result needs a mapping.
-        if isinstance(node.op, Sleep):
-            if node.result != around.data:
-                fields["outputMapping"] = self._mapping_value(node.result or NULL, f"{path}.result", around)
-        elif node.result is not None:
-            fields["outputMapping"] = self._mapping_value(node.result, f"{path}.result", around)
-        if node.meta.description:
-            fields["description"] = node.meta.description
-        return fields | self._policy_fields(node, path, around) | self.output_var(node, path)
+        passed = around.data if isinstance(node.op, Sleep) else None
+        if node.result != passed:
+            fields["outputMapping"] = self.nullable(node.result or NULL, f"{path}.result", around)
+        return fields | own | self.common_fields(node, path, around, around.data)
 
-    def _with_condition(self, fields: Fields, condition: Json) -> Fields:
-        """Return a node with the condition under which it runs; a `conditional` uses its own for the choice."""
-        if fields["type"] != "conditional":
-            return {**fields, "condition": condition}
-        inner = {**fields, "id": self.unique_id(f"{fields['id']}_then")}
-        branches: Json = [{"condition": True, "nodes": [inner]}]
-        return {"id": fields["id"], "type": "branch", "branches": branches, "condition": condition}
-
-    def _mapping_value(self, value: Expr, path: str, around: Around) -> Json:
-        """Return a value for a field where null counts as absent."""
-        return "${null}" if value == NULL else self.value(value, path, around)
-
-    def _policy_fields(self, node: Node, path: str, around: Around) -> Fields:
-        policy, on_error = node.policy, node.policy.on_error
-        fields: Fields = {}
-        if policy.timeout is not None:
-            fields["timeout"] = milliseconds(policy.timeout)
-        if policy.retry.attempts > 1:
-            fields |= self._retry_fields(policy.retry, path)
-        if on_error is None:
-            return fields
-        if on_error.reported and isinstance(node.op, Validate) and on_error.value == node.op.value:
-            return {**fields, "required": False}
-        if not on_error.reported:
-            return {**fields, "onError": "fallback", "fallback": self.value(on_error.value, f"{path}.fallback", around)}
-        if on_error.value == around.data:
-            return {**fields, "onError": "continue"}
-        return {**fields, "onError": "continue", "fallback": self.value(on_error.value, f"{path}.fallback", around)}
-
-    def _retry_fields(self, retry: Retry, path: str) -> Fields:
-        if delay_varies(retry):
-            self.refuse(
-                path,
-                "a composition waits the same time before every attempt (no factor, linear, max_delay)",
-            )
-        fields: Fields = {"maxRetries": retry.attempts - 1}
-        if milliseconds(retry.delay) != RETRY_DELAY:
-            fields["retryDelay"] = milliseconds(retry.delay)
-        return fields
+    def policy(self, node: Node, path: str, around: Around, failed: Expr) -> Fields:
+        on_error = node.policy.on_error
+        if on_error is None or not on_error.reported or not isinstance(node.op, Validate):
+            return super().policy(node, path, around, failed)
+        if on_error.value != node.op.value:
+            return super().policy(node, path, around, failed)
+        rest = replace(node, policy=replace(node.policy, on_error=None))
+        return {**super().policy(rest, path, around, failed), "required": False}
 
     def op(self, node: Node, around: Around) -> Fields:
         """Return the fields of what the node does."""
@@ -189,10 +156,12 @@ class CompositionWriter(FlowWriter[Around]):
                 return self._per_item_fields(op, around)
             case Block():
                 return self._block_fields(node.id, op.body, around)
+            case Wait():
+                return {"type": "wait", **self.wait(op, around.path.rstrip("/"), around)}
             case Sleep():
                 return {"type": "delay", "delay": self._delay_value(op.seconds, around)}
         self.refuse_op(node, around.path.rstrip("/"))
-        return dict(NULL_NODE)
+        return dict(self.null_node)
 
     def _block_fields(self, id: str, body: Graph, around: Around) -> Fields:
         if body.ordered:  # as a choice that is always taken
@@ -271,39 +240,40 @@ class CompositionWriter(FlowWriter[Around]):
             return self._value_fields(key, body.result, f"{around.path}{key}", around)
         return {key: self.sequence(f"{id}_{key}", body, around)}
 
+    def _is_per_item(self, op: Any) -> bool:
+        """Return True if all that runs per item is a call of a tool."""
+        inner = op.body.nodes[0]
+        is_bare = isinstance(inner.op, Call) and inner == Node(id=inner.id, op=inner.op)
+        return is_bare and len(op.body.nodes) == 1 and op.body.result == Ref("out", (inner.id,))
+
     def _per_item_fields(self, op: Map | Loop, around: Around) -> Fields:
-        """Write a map or loop as one call of a tool per item."""
-        path = around.path.rstrip("/")
-        is_fold = isinstance(op, Loop) and not op.collect and op.initial is not None and op.items is not None
-        call = op.body.nodes[0] if len(op.body.nodes) == 1 else None
-        is_call = call is not None and isinstance(call.op, Call) and op.body.result == Ref("out", (call.id,))
-        if call is None or not is_call or call != Node(id=call.id, op=call.op) or not isinstance(call.op, Call):
-            self.refuse(path, "per item a composition calls one tool, without conditions, retries or fallbacks")
-            return dict(NULL_NODE)
+        """Write a map or a fold as one call of a tool per item."""
+        path, is_fold = around.path.rstrip("/"), isinstance(op, Loop)
+        if isinstance(op, Loop) and (op.items is None or op.collect or op.initial is None or op.limit):
+            self.refuse(path, "a composition repeats nodes only for items, each independent of the earlier ones")
+            return dict(self.null_node)
+        call = op.body.nodes[0].op if op.body.nodes else None
+        if not isinstance(call, Call) or not self._is_per_item(op):
+            self.refuse(
+                path,
+                "for each item, a composition runs one node without a condition or variable of its own; to filter or "
+                "reduce, one tool",
+            )
+            return dict(self.null_node)
         # The list and the arguments are left out if they are the node's own data.
         items = items_expr(op) if isinstance(op, Map) else op.items or NULL
-        items_field = {} if items == around.data else {"items": self.value(items, f"{path}/items", around)}
-        inside = replace(around, item=True, acc=is_fold)
-        args = {"inputMapping": self.value(call.op.args, f"{path}/args", inside)}
-        if call.op.args == Ref("item"):
-            args = {}
-        fields: Fields = {"tool": call.op.tool, **items_field, **args, **write_undo(call.op.undo)}
-        # Loops are folds, or maps of one item at a time.
+        fields: Fields = {"type": "reduce", "tool": call.tool, **write_undo(call.undo)}
+        if items != around.data:
+            fields["items"] = self.value(items, f"{path}/items", around)
+        if call.args != Ref("item"):
+            inside = replace(around, item=True, acc=is_fold)
+            fields["inputMapping"] = self.value(call.args, f"{path}/args", inside)
         if isinstance(op, Loop):
-            if is_fold:
-                return {
-                    "type": "reduce",
-                    **fields,
-                    "initial": self.value(op.initial or NULL, f"{path}/initial", around),
-                }
-            if op.items is None or not op.collect or any(ref.root in ("round", "prev") for ref in refs(call.op.args)):
-                self.refuse(path, "a composition can loop only over items, each independent of the earlier ones")
-                return dict(NULL_NODE)
-            return {"type": "map", **fields, "concurrency": 1}
+            return {**fields, "initial": self.value(op.initial or NULL, f"{path}/initial", around)}
         if op.limit is None:
             self.refuse(path, "a composition needs a limit on concurrent items (concurrency)")
-        width: Json = {} if op.limit in (None, WIDTH) else {"concurrency": op.limit}
-        return {"type": "filter" if op.select else "map", **fields, **width}
+        width: Fields = {} if op.limit in (None, WIDTH) else {"concurrency": op.limit}
+        return {**fields, "type": "filter" if op.select else "map", **width}
 
     # --- expressions ----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ...check.structure import running_order
 from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs, select, subexpressions
@@ -24,17 +24,15 @@ from ...ir import NO_POLICY, Channel, Graph, Node, OnError, bodies, nodes_of
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from ...values import Json
 from ..agent import MAX_ROUNDS, AgentParts, agent_of
+from ..node_fields import detach
 from ..undo import write_undo, write_undos
 from ..writing import (
-    NO_TIMEOUT,
     POLICY,
-    RESULT,
     Fields,
     FlowWriter,
+    as_map,
     items_expr,
-    iterations_are_independent,
     milliseconds,
-    without_output_check,
 )
 from .compile import ExperienceCompiler
 from .models import is_file_path
@@ -62,11 +60,12 @@ class GraphShaper:
     def __init__(self, free: Callable[[str], str], refuse: Callable[[str, str], None]) -> None:
         self.unique_id, self.refuse = free, refuse
         self.nodes: list[Node] = []
+        self.waits: dict[str, Wait] = {}  # by id of a node that waits first
 
     def shape(self, body: Graph) -> Graph:
         """Return the unordered graph; its result reads the outputs of its nodes."""
         if not body.ordered and not any(isinstance(n.op, (Block, Branch)) or _has_result(n) for n in body.nodes):
-            return replace(body, nodes=tuple(self._leaf(node, node.op) for node in body.nodes))
+            return replace(body, nodes=tuple(replace(node, op=as_map(node.op)) for node in body.nodes))
         _, result = self._region(body, Place())
         return Graph(nodes=tuple(self.nodes), result=result, limit=None if body.ordered else body.limit)
 
@@ -84,6 +83,13 @@ class GraphShaper:
 
     def _node(self, node: Node, place: Place) -> tuple[Ids, Expr | None]:
         """Add a node; return what the next one waits for, and what `prev` is there."""
+        work, wait = detach(node)
+        is_whole = not _has_result(work) and (work.writes is None or not isinstance(work.op, (Map, Loop)))
+        if wait is not None and is_whole and not isinstance(work.op, (Block, Branch)):
+            path = f"{place.path}{node.id}"
+            event, approval = (text and self._bind_prev(text, place, path) for text in (wait.event, wait.approval))
+            self.waits[node.id] = replace(wait, event=event, approval=approval)
+            node = work
         if _has_result(node):
             return self._call_and_result(node, place)
         if isinstance(node.op, (Map, Loop)) and node.writes is not None and not _is_agent(node):
@@ -165,24 +171,16 @@ class GraphShaper:
         when = own_when
         if place.when is not None:
             when = place.when if own_when is None else Fn("&&", (place.when, own_when))
-        leaf = self._leaf(node, self._bind_op(op, place, path))
-        policy = leaf.policy
+        policy = node.policy
         if policy.on_error is not None:
             value = self._bind_prev(policy.on_error.value, place, path)
             policy = replace(policy, on_error=replace(policy.on_error, value=value))
-        self.nodes.append(replace(leaf, when=when, after=place.before, policy=policy))
+        op = as_map(self._bind_op(op, place, path))
+        self.nodes.append(replace(node, op=op, when=when, after=place.before, policy=policy))
         # Inside a choice all nodes run or none: only a condition of its own may skip this one.
         output = Ref("out", (node.id,))
         prev = output if own_when is None else _prev_if_skipped(output, own_when, place.prev)
         return frozenset((node.id,)), prev
-
-    def _leaf(self, node: Node, op: Any) -> Node:
-        """Return the node; a loop over items that hands nothing on becomes a map of one item at a time."""
-        if not isinstance(op, Loop) or op.items is None or not op.collect or not iterations_are_independent(op.body):
-            return replace(node, op=op)
-        if op.again is None and op.until is None and op.initial is None:
-            op = Map(items=op.items, body=op.body, limit=1, most=op.limit)
-        return replace(node, op=op)
 
     def _bind_op(self, op: Any, place: Place, path: str) -> Any:
         if isinstance(op, Call):
@@ -247,10 +245,7 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     OnError: ("value", "reported", "writes"),
 }
 ROOTS: Final = {name: name for name in ("input", "state", "item", "index", "error")} | {"round": "iteration"}
-KEEP_RESULT: Final = Obj(((RESULT, Ref("out", (RESULT,))),))
 LEAVES: Final = (Call, Compute, Sleep, Wait)
-NULL_NODE: Final[Fields] = {"kind": "value", "value": None}
-"""A node that gives null, in place of a node that an experience cannot hold, or where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +261,18 @@ class ExperienceWriter(FlowWriter[Around]):
 
     kind, supported = "experience", SUPPORTED
     has_seeds = True
+    keys: ClassVar = {"timeout": "timeout", "output_schema": "outputSchema"}
+    null_node: ClassVar = {"kind": "value", "value": None}
 
     def document(self) -> Fields:
         """Return the document; what it cannot hold is refused."""
         flow = self.flow
-        if flow.output_schema is not None:
-            self.refuse("output_schema", "experiences have no outputSchema")
-        self.concurrency = _width(without_output_check(flow.body))
-        body = self._keep_result(GraphShaper(self.unique_id, self.refuse).shape(without_output_check(flow.body)))
+        self.concurrency = _width(flow.body)
+        shaper = GraphShaper(self.unique_id, self.refuse)
+        body = shaper.shape(flow.body)
+        self.waits: dict[str, Fields] = {
+            id: {"wait": self.wait(op, f"{id}.wait", Around())} for id, op in shaper.waits.items()
+        }
 
         # The lists of the document, which `region` fills.
         self.nodes: list[Fields] = []
@@ -282,30 +281,29 @@ class ExperienceWriter(FlowWriter[Around]):
         self.pipelines: list[Fields] = []
         self.edges: list[Fields] = []
         self.output_paths: dict[str, Path] = {}  # by id: the part of its value that a node hands on
-        if flow.timeout is not None:
-            self.refuse("timeout", f"an experience has {NO_TIMEOUT}")
         self._check_order(body)
         self.region(body, Around())
 
         schema = {name: self._field(name, channel) for name, channel in flow.state.items()}
-        if body.result == KEEP_RESULT:
-            schema[RESULT] = {"type": ANY}
         nodes = [*self.nodes, *self.inside["loop"], *self.inside["pipeline"]]
-        graph: Fields = {"nodes": nodes or [{"id": self.unique_id("nothing"), **NULL_NODE}]}
+        graph: Fields = {"nodes": nodes or [{"id": self.unique_id("nothing"), **self.null_node}]}
         for key, parts in (("edges", self.edges), ("loops", self.loops), ("pipelines", self.pipelines)):
             if parts:
                 graph[key] = parts
-        document: Fields = {"kind": "experience", "name": flow.name, "version": "0.1.0"}
+        document: Fields = {"version": "0.1.0"}
         if self.concurrency != CONCURRENCY:
             document["runtime"] = {"concurrency": self.concurrency}
         document |= {"state": {"schema": schema}, "graph": graph}
+        state = Obj(tuple((name, Ref("state", (name,))) for name in flow.state))
+        if body.result not in (NULL, Ref("state"), state):  # which is its value without a result
+            document["result"] = self.value(body.result, "result", Around())
         self._declare_input(document)
         return document
 
     def _declare_input(self, document: Fields) -> None:
         """Declare the schema of the input, unless the same one would be inferred."""
         flow = self.flow
-        inferred = ExperienceCompiler(read(document)).flow()
+        inferred = ExperienceCompiler(read({"kind": self.kind, "name": self.flow.name, **document})).flow()
         schema = flow.input_schema or inferred.input_schema
         if schema == inferred.input_schema and flow.seeds == inferred.seeds:
             return
@@ -320,24 +318,11 @@ class ExperienceWriter(FlowWriter[Around]):
                 break
         document["inputSchema"] = declared
 
-    def _keep_result(self, body: Graph) -> Graph:
-        """Return the graph with a node that keeps the result in the state, unless the result is the state."""
-        state = Obj(tuple((name, Ref("state", (name,))) for name in self.flow.state))
-        if body.result in (NULL, Ref("state"), state):
-            return body
-        if RESULT in self.flow.state or RESULT in self.ids:
-            self.refuse("result", f"{RESULT!r} is already the id of a node or the name of a field; rename it")
-            return replace(body, result=NULL)
-        everything = frozenset(node.id for node in body.nodes)
-        last = Node(id=RESULT, op=Compute(value=body.result), after=everything, writes=KEEP_RESULT)
-        return replace(body, nodes=(*body.nodes, last), result=KEEP_RESULT)
-
     def _check_order(self, body: Graph) -> None:
         """Refuse writers in another order than that of the document: nodes, then loops, then pipelines."""
         kinds: list[int] = []
         for node in body.nodes:
-            # Nothing else writes the kept result, so its place does not matter.
-            if node.writes != KEEP_RESULT and any(inner.writes is not None for inner in _within(node)):
+            if any(inner.writes is not None for inner in _within(node)):
                 kinds.append(1 if _is_loop(node) else 2 if _is_pipeline(node) else 0)
         if self.flow.state and kinds != sorted(kinds):
             message = (
@@ -380,7 +365,7 @@ class ExperienceWriter(FlowWriter[Around]):
             return
         self._check_node(node, path)
         if isinstance(op, LEAVES):
-            self.nodes.append({"id": node.id, **self._leaf(node, around), **self._when(node, path, around)})
+            self.nodes.append({"id": node.id, **self._leaf(node, around), **self.waits.get(node.id, {})})
         elif isinstance(op, Map):
             self._map(node, op, around)
         elif isinstance(op, Loop):
@@ -390,10 +375,7 @@ class ExperienceWriter(FlowWriter[Around]):
             self._write_null(node)
 
     def _write_null(self, node: Node) -> None:
-        self.nodes.append({"id": node.id, **NULL_NODE})
-
-    def _when(self, node: Node, path: str, around: Around) -> Fields:
-        return {} if node.when is None else {"when": self.condition(node.when, f"{path}.when", around)}
+        self.nodes.append({"id": node.id, **self.null_node})
 
     def _check_node(self, node: Node, path: str) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", node.id, re.ASCII):
@@ -414,14 +396,8 @@ class ExperienceWriter(FlowWriter[Around]):
         elif isinstance(op, Sleep):
             fields = {"kind": "delay", "delay": self._delay(op.seconds, path)}
         else:
-            fields = {"kind": "wait", **self.wait(node, f"{path}.timeout", around)}
-        if node.meta.description:
-            fields["description"] = node.meta.description
-        writes = self._writes(node, path)
-        if "output" in writes or (writes and isinstance(op, Sleep)):
-            self.refuse(path, f"{_noun(op)} in an experience writes its whole value, not a part of it")
-            writes = {}
-        return fields | writes | self._on_error(replace(node, policy=replace(node.policy, timeout=None)), path, around)
+            fields = {"kind": "wait", **self.wait(op, path, around)}
+        return fields | self.common_fields(node, path, around)
 
     def _delay(self, seconds: Expr, path: str) -> Json:
         if isinstance(seconds, Lit):
@@ -438,9 +414,7 @@ class ExperienceWriter(FlowWriter[Around]):
             fields |= {"args": args} if args else {}
         elif args is not None:
             self.refuse(f"{path}.args", "the arguments in an experience are an object, not a reference to one")
-        if node.meta.description:
-            fields["description"] = node.meta.description
-        return fields | write_undo(node.op.undo) | self._writes(node, path) | self._on_error(node, path, around)
+        return fields | write_undo(node.op.undo) | self.common_fields(node, path, around)
 
     def _agent(self, node: Node, agent: AgentParts, around: Around) -> None:
         path = f"{around.path}{node.id}"
@@ -469,15 +443,9 @@ class ExperienceWriter(FlowWriter[Around]):
             fields["tools"] = agent.tools
         fields |= write_undos(agent.undos)
         fields |= {key: value for key, value in options.items() if (key, value) != ("max_rounds", MAX_ROUNDS)}
-        if node.meta.description:
-            fields["description"] = node.meta.description
-        writes = self._writes(node, path)
-        if "output" in writes:
-            self.refuse(path, "an agent in an experience writes its whole answer, not a part of it")
-            writes = {}
-        self.nodes.append({"id": node.id, **fields, **writes, **self._on_error(node, path, around)})
+        self.nodes.append({"id": node.id, **fields, **self.common_fields(node, path, around)})
 
-    def _writes(self, node: Node, path: str) -> Fields:
+    def written_field(self, node: Node, path: str) -> Fields:
         writes = node.writes
         if writes is None:
             return {}
@@ -485,6 +453,9 @@ class ExperienceWriter(FlowWriter[Around]):
             name, value = writes.fields[0]
             if isinstance(value, Ref) and value.root == "out" and value.path[0] == node.id:
                 path_written = self.output_paths[node.id] = value.path[1:]
+                if (path_written and not isinstance(node.op, Call)) or isinstance(node.op, Sleep):
+                    self.refuse(path, f"{_noun(node.op)} in an experience writes its whole value, not a part of it")
+                    return {}
                 if not path_written:
                     return {"writes": [name]}
                 text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path_written)
@@ -492,39 +463,20 @@ class ExperienceWriter(FlowWriter[Around]):
         self.refuse(path, "a call in an experience writes one field, with its output or a part of it")
         return {}
 
-    def _on_error(self, node: Node, path: str, around: Around) -> Fields:
-        policy = node.policy
-        if policy.timeout is not None:
-            self.refuse(path, "a node of an experience has no timeout")
-        if policy.on_error is not None:
-            if policy.retry.attempts > 1:
-                self.refuse(path, "a node of an experience has retries or another error policy, not both")
-            return {"on_error": self._handled(node, policy.on_error, path, around)}
-        retry = policy.retry
-        if retry.attempts < 2:
-            return {}
-        grows = retry.attempts > 2 and retry.delay > 0
-        if (grows and not retry.linear and retry.factor != 2) or retry.delay > retry.max_delay:
-            self.refuse(path, "the delays of an experience grow linearly or double")
-        on_error: Fields = {"policy": "retry", "attempts": retry.attempts, "base_ms": milliseconds(retry.delay)}
-        if retry.linear:
-            on_error["backoff"] = "linear"
-        return {"on_error": on_error}
-
-    def _handled(self, node: Node, on_error: OnError, path: str, around: Around) -> Json:
-        """Return what happens when a node fails that is not tried again."""
-        writes = node.writes is not None
+    def failure(
+        self, node: Node, on_error: OnError, path: str, around: Around, failed: Expr
+    ) -> tuple[str, Expr | None]:
+        is_written = node.writes is not None and on_error.writes
         if not on_error.reported:
-            if writes and not on_error.writes:
+            if node.writes is not None and not is_written:
                 self.refuse(path, "the fallback of a failed node of an experience is written like its output")
-            return {"policy": "fallback", "value": self.value(on_error.value, f"{path}.on_error", around)}
-        if on_error.value != NULL:
-            self.refuse(path, "a node of an experience whose failure is reported gives null (skip, continue)")
-        if node.id not in around.needed and not (writes and on_error.writes):
-            return "skip"
-        if writes and not on_error.writes:
+            return "fallback", on_error.value
+        word, value = super().failure(node, on_error, path, around, failed)
+        if value is None and node.id not in around.needed and not is_written:
+            return "skip", None
+        if node.writes is not None and not is_written:
             self.refuse(path, "an experience skips the nodes that wait for a failed one (skip)")
-        return "continue"
+        return word, value
 
     def _map(self, node: Node, op: Map, around: Around) -> None:
         """Write a map: a node with for_each if each item has one call, else a pipeline."""
@@ -552,31 +504,25 @@ class ExperienceWriter(FlowWriter[Around]):
             self._write_null(node)
             return
         # One call per item is a node with for_each; a sequence of calls needs a pipeline.
-        items = self.value(items_expr(op), f"{path}.items", around)
-        if op.limit is None:
-            self.refuse(path, "an experience needs a limit on concurrent items (concurrency)")
         if len(body.nodes) == 1:
-            self._for_each(node, op, items, around, inside)
+            self._for_each(node, op, around, inside)
         elif around.path:
             self.refuse(path, "inside a loop of an experience, a for_each makes one call for each item, not several")
             self._write_null(node)
         else:
-            self._pipeline(node, op, items, inside)
+            self._pipeline(node, op, inside)
 
-    def _for_each(self, node: Node, op: Map, items: Json, around: Around, inside: Around) -> None:
+    def _for_each(self, node: Node, op: Map, around: Around, inside: Around) -> None:
         path = f"{around.path}{node.id}"
         [call] = op.body.nodes
-        for_each: Fields = {"source": items}
-        if op.limit != self.concurrency:
-            for_each["concurrency"] = op.limit
         if call.when is not None:
             message = "an experience calls the tool for every item; filter the items instead of using a condition"
             self.refuse(path, message, decisive=True)
         self._check_node(replace(call, id=node.id), path)
-        fields = {**self._leaf(call, inside), **self._when(node, path, around)}
-        self.nodes.append({"id": node.id, **fields, "for_each": for_each})
+        fields = {**self._leaf(replace(call, when=node.when), inside), **self.waits.get(node.id, {})}
+        self.nodes.append({"id": node.id, **fields, **self.items_of(op, path, around, self.concurrency)})
 
-    def _pipeline(self, node: Node, op: Map, items: Json, inside: Around) -> None:
+    def _pipeline(self, node: Node, op: Map, inside: Around) -> None:
         path = inside.path.removesuffix("/")
         if node.when is not None:
             self.refuse(path, "a pipeline or a loop of an experience has no condition", decisive=True)
@@ -588,9 +534,9 @@ class ExperienceWriter(FlowWriter[Around]):
         for inner in op.body.nodes:
             place = f"{path}/{inner.id}"
             self._check_node(inner, place)
-            fields = {**self._leaf(inner, inside), **self._when(inner, place, inside)}
-            self.inside["pipeline"].append({"id": inner.id, **fields})
+            self.inside["pipeline"].append({"id": inner.id, **self._leaf(inner, inside)})
             stages.append(inner.id)
+        items = self.value(items_expr(op), f"{path}.items", inside)
         self.pipelines.append({"id": node.id, "items": items, "stages": stages})
 
     def _loop(self, node: Node, op: Loop, around: Around) -> None:
@@ -681,7 +627,7 @@ def _within(node: Node) -> Iterator[Node]:
 
 
 def _noun(op: Any) -> str:
-    return {Wait: "a wait", Compute: "a value", Sleep: "a delay"}[type(op)]
+    return {Wait: "a wait", Compute: "a value", Sleep: "a delay", Loop: "an agent"}[type(op)]
 
 
 def _is_loop(node: Node) -> bool:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...check import UNKNOWN_TOOL
 from ...errors import InvalidFlow, Problem
 from ...plans.read.tools import python_name
 from ...tools.annotations import effect_of
@@ -65,6 +66,9 @@ def _with_tools_named(problem: Problem, code: str, project: Project, names: Sequ
     unknown = re.search(_UNKNOWN, problem.message)
     if unknown is None:
         return problem
+    # What a program awaits is a tool.
+    if re.search(r"\bawait\s+$", code[: (problem.column or 1) - 1]):
+        problem = replace(problem, keyword=UNKNOWN_TOOL)
     toolbox = project.toolbox
     server = _spaces_by_name(toolbox).get(unknown[1])
     if server is None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import keyword
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ...errors import ExpressionError
 from ...expr.ast import NULL, Expr, Obj, Ref, refs
 from ...ir import Graph, Node, OnError, Policy, Retry, node_parts, refs_inside
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Require, Sleep, Wait
-from ..writing import Fields, milliseconds, sorted_nodes, without_output_check
+from ..writing import Fields, sorted_nodes
 from .write_concurrent import ConcurrentNodes, conflicts_of
 from .write_expressions import Typed, called, literal, negated
 from .write_functions import FUNCTIONS, with_needed
@@ -40,6 +40,7 @@ class PlanWriter(LoopWriter):
     """Write one flow as a plan."""
 
     supported, has_seeds = SUPPORTED, True
+    keys: ClassVar = {"timeout": "timeout", "input_schema": "input", "output_schema": "output"}
 
     def document(self) -> Fields:
         """Return the document; what a plan cannot hold is refused."""
@@ -48,23 +49,16 @@ class PlanWriter(LoopWriter):
         self._program()
         self.start({*with_names(self.needed)})
         code = self._program()
-        flow = self.flow
-        fields: Fields = {"kind": "plan", "name": flow.name}
-        if flow.timeout is not None:
-            fields["timeout"] = milliseconds(flow.timeout)
-        if flow.input_schema is not None:
-            fields["input"] = flow.input_schema
+        fields: Fields = {}
         undeclared = [name for name in self.inputs_read() if name not in self.schema.get("properties", {})]
         if undeclared:
             fields["inputs"] = list(undeclared)
-        if flow.output_schema is not None:
-            fields["output"] = flow.output_schema
         return {**fields, "code": code, "tools": {name: {"id": id} for id, name in self.tools.items()}}
 
     def _program(self) -> str:
         """Return the text of the program."""
         flow, here, lines = self.flow, Here(), self.lines
-        body = flow.body if flow.output_schema is None else without_output_check(flow.body)
+        body = flow.body
         for name, channel in flow.state.items():
             initial = literal(channel.initial if channel.present else None)
             if name in flow.seeds:

@@ -32,7 +32,7 @@ import orjson
 from ...config.network import AddressPolicy
 from ...config.secrets import Secrets, redact_text, secrets_of
 from ...config.settings import Rate, fill_variables
-from ...errors import ConfigError, describe_exception
+from ...errors import ConfigError, StackTrace, describe_exception
 from ...fast_dataclass import dataclass
 from ...values import MAX_BYTES, Json
 from ..raw_result import MAX_TEXT, RawResult, UnusableResult, bounded
@@ -128,22 +128,42 @@ async def _allowed_addresses(policy: AddressPolicy, host: str, port: int, second
 
 
 _MAX_EXCERPT: Final = 500
+_MAX_BODY: Final = 4_000
+"""Characters of an answer that the record of a failure has."""
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _INVALID_HEADER_VALUE: Final = re.compile(r"[^\t\x20-\x7e]|\A\s|\s\Z")
 _INVALID_URL_CHARACTER: Final = re.compile(r"[\s\\\0-\x1f\x7f]")
 _CONNECT_SECONDS: Final = 10.0
 _PACED_STATUSES: Final = (429, 503)
 """Statuses whose `Retry-After` says when to send the request again."""
+_TOKEN_SECONDS: Final = 30.0
+_MAX_TOKEN_BYTES: Final = 1_000_000
+_TOKEN_ERRORS: Final = frozenset(
+    ("invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
+     "invalid_scope", "invalid_target", "access_denied", "server_error", "temporarily_unavailable", "slow_down")
+)  # fmt: skip
+"""The errors of OAuth. Any other text of a token answer may contain a secret."""
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]{1,40}/[\w.+-]{1,60}")
 _RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429))
+
+
+REFUSED_HEADERS: Final = frozenset(
+    ("connection", "content-length", "cookie", "expect", "forwarded", "host", "keep-alive", "proxy-authenticate",
+     "proxy-authorization", "proxy-connection", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade")
+)  # fmt: skip
+"""Headers that control where a request goes and where it ends; no argument or API key may set them."""
 
 
 class HttpFailure(Exception):
     """The provider answered with an error status, or not with JSON; `body` is an excerpt of the answer."""
 
-    def __init__(self, text: str, status: int, body: str = "") -> None:
+    # `received`: More of the answer, for the record of the failure.
+
+    def __init__(self, text: str, status: int, body: str = "", received: str = "") -> None:
         self.status, self.body = status, body
         # The seconds after which the provider wants the request again; None if it does not say.
         self.retry_after: float | None = None
+        self.trace = StackTrace(None, f"{text}\n\n{received or body}") if received or body else None
         self.retryable = status >= 500 or status in _RETRYABLE_STATUSES
         super().__init__(f"{text}: {body}" if body else text)
 
@@ -152,7 +172,7 @@ class BrokenResponse(HttpFailure, UnusableResult):
     """The provider carried out the request, but its answer is not readable; `result` is the received part."""
 
     def __init__(self, text: str, status: int, received: str, excerpt: str = "") -> None:
-        super().__init__(text, status, excerpt)
+        super().__init__(text, status, excerpt, received[:_MAX_BODY])
         self.result = RawResult(False, text=bounded(received))
 
 
@@ -341,11 +361,11 @@ class Http:
         body = b""
         async for part in response.aiter_bytes():
             body += part
-            if len(body) >= 2 * _MAX_EXCERPT:  # enough to mask a secret across the end of the excerpt
+            if len(body) >= 2 * _MAX_BODY:  # enough to mask a secret across the end of the excerpt
                 break
-        failure = HttpFailure(
-            f"HTTP {response.status_code} {response.reason_phrase}".rstrip(), response.status_code, self._excerpt(body)
-        )
+        status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        excerpt, received = self._excerpt(body), self._excerpt(body, _MAX_BODY)
+        failure = HttpFailure(status, response.status_code, excerpt, received)
         if response.status_code in _PACED_STATUSES:
             failure.retry_after = retry_after(response.headers.get("retry-after"))
         raise failure
@@ -463,20 +483,8 @@ class Http:
         known = self._tokens.get((url, client_text, placement.scope))
         if known is not None and time.monotonic() < known[1]:
             return known[0]
-        fields = {"grant_type": "client_credentials", **({"scope": placement.scope} if placement.scope else {})}
-        response = await client.post(
-            url,
-            data=fields,
-            headers={"Accept": "application/json", "Authorization": client_text},
-        )
-        try:
-            answer = orjson.loads(response.content)
-        except orjson.JSONDecodeError:
-            answer = None
-        token = answer.get("access_token") if isinstance(answer, dict) else None
-        if response.status_code >= 300 or not isinstance(token, str):
-            # The answer may contain a token, so it is not shown.
-            raise HttpFailure(f"HTTP {response.status_code}: the token URL gave no access_token", response.status_code)
+        answer = await self._ask_for_token(client, placement, url, client_text)
+        token: str = answer["access_token"]
         seconds = answer.get("expires_in")
         lifetime = float(seconds) if isinstance(seconds, (int, float)) else 300.0
         self._tokens[url, client_text, placement.scope] = token, time.monotonic() + max(lifetime - 30, 0)
@@ -484,10 +492,49 @@ class Http:
         self._secrets = Secrets(self._secrets.read, self._secrets.named | fresh.named)
         return token
 
-    def _excerpt(self, body: bytes) -> str:
+    async def _ask_for_token(self, client: Any, placement: Placement, url: str, client_text: str) -> dict[str, Any]:
+        """Return the answer of a token URL; an error names its server and the reason, and nothing of the answer."""
+        import httpx2
+
+        parts = urlsplit(url)
+        server = f"{self._place}: the token URL at {parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        fields = {"grant_type": "client_credentials", **({"scope": placement.scope} if placement.scope else {})}
+        headers = {"Accept": "application/json", "Authorization": client_text}
+        try:
+            async with (
+                asyncio.timeout(_TOKEN_SECONDS),
+                client.stream("POST", url, data=fields, headers=headers) as response,
+            ):
+                body = b""
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > _MAX_TOKEN_BYTES:
+                        raise HttpFailure(f"{server} answered more than {_MAX_TOKEN_BYTES:,} bytes", 413)
+        except TimeoutError as error:
+            raise ConnectionError(f"{server} did not answer within {_TOKEN_SECONDS:g} s") from error
+        except httpx2.RequestError as error:
+            raise ConnectionError(f"{server}: {self._secrets.redact_error(describe_exception(error))}") from error
+        try:
+            answer = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            answer = None
+        answer = answer if isinstance(answer, dict) else {}
+        status = response.status_code
+        if status < 300 and isinstance(answer.get("access_token"), str):
+            return answer
+        code, kind = answer.get("error"), response.headers.get("content-type", "").partition(";")[0]
+        if isinstance(code, str) and code in _TOKEN_ERRORS:
+            why = f": {code}"
+        elif answer:
+            why = ", and no access_token"
+        else:
+            why = f" with {kind if _MEDIA_TYPE.fullmatch(kind) else 'a body'}, not JSON"
+        raise HttpFailure(f"{server} answered HTTP {status}{why}", status)
+
+    def _excerpt(self, body: bytes, size: int = _MAX_EXCERPT) -> str:
         """Return the beginning of a body, for an error."""
         text = self._secrets.redact_error(body.decode("utf-8", "replace")).strip()
-        return text[:_MAX_EXCERPT] + "…" if len(text) > _MAX_EXCERPT else text
+        return text[:size] + "…" if len(text) > size else text
 
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()

@@ -21,16 +21,19 @@ from ..signature import is_async
 from ..source import Shelf, Source, prefix_of
 from ..tool import Tool, ToolBackend
 from ..vendor_tools import read_tool_list
-from .http import Http, Request, check_base_url, check_headers, check_url, policy_for
+from .http import Http, HttpFailure, Request, check_base_url, check_headers, check_url, policy_for
 from .local import maybe_await, threads
 from .openapi import OpenApiProvider, parse_fetched, read_openapi
+from .openapi import document as document_reader
 from .openapi.security import check_credentials, origin_of
 from .provider import HttpProvider
 from .route import executor_extras
 
-_DOCUMENT_KEYS: Final = ("read_only", "include", "exclude", "rename", "credentials")
+_DOCUMENT_KEYS: Final = ("read_only", "include", "exclude", "rename", "server_variables", "credentials")
 _CONFIG_KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi", *_DOCUMENT_KEYS))
 _FETCH_TIMEOUT: Final = 30.0
+_ALL_FETCH_TIMEOUT: Final = 60.0
+"""Seconds for a document together with those that it refers to."""
 _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
@@ -147,23 +150,37 @@ class Providers(Source):
     async def _fetch_document(
         self, address: str, headers: dict[str, str], place: str, read_document: Any
     ) -> list[Tool]:
-        http = Http(headers, place=place)
+        loop, room = asyncio.get_running_loop(), document_reader.MAX_BYTES
+        http = Http(headers, place=place, max_bytes=room)
+        deadline = loop.time() + _ALL_FETCH_TIMEOUT
+
+        async def fetch(url: str) -> bytes:
+            nonlocal room
+            try:
+                async with asyncio.timeout(min(_FETCH_TIMEOUT, deadline - loop.time())):
+                    _, body = await http.read(Request(method="GET", url=url, headers={"Accept": _ACCEPT}))
+            except TimeoutError as error:
+                raise ConfigError(f"{place}: {_shown(url)} did not answer within {_FETCH_TIMEOUT:g} s") from error
+            room -= len(body)
+            if room < 0:
+                raise ConfigError(f"{place}: its documents are larger than {document_reader.MAX_BYTES:,} bytes")
+            return body
+
+        def parse(body: bytes, url: str) -> dict[str, Json]:
+            return parse_fetched(body, _shown(url), f"{place}: openapi")
+
+        def fetch_from_thread(url: str) -> dict[str, Json]:
+            try:
+                return parse(asyncio.run_coroutine_threadsafe(fetch(url), loop).result(), url)
+            except (HttpFailure, ConnectionError, ValueError) as error:
+                raise ConfigError(f"{_shown(url)}: {error}") from error
+
         try:
-            async with asyncio.timeout(_FETCH_TIMEOUT):
-                _, body = await http.read(Request(method="GET", url=address, headers={"Accept": _ACCEPT}))
-        except TimeoutError as error:
-            raise ConfigError(f"{place}: {address} did not answer within {_FETCH_TIMEOUT:g} s") from error
+            body = await fetch(address)
+            # A large document takes seconds: a thread keeps the event loop free.
+            tools: list[Tool] = await threads.run(lambda: read_document(parse(body, address), fetch_from_thread))
         finally:
             await http.close()
-        parts = urlsplit(address)  # the rest of an address may be secret
-        name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-        # A large document takes seconds: a thread keeps the event loop free.
-        def read() -> list[Tool]:
-            listed: list[Tool] = read_document(parse_fetched(body, name, f"{place}: openapi"))
-            return listed
-
-        tools: list[Tool] = await threads.run(read)
         return tools
 
     def _take_document(
@@ -175,12 +192,12 @@ class Providers(Source):
         settings: dict[str, Any],
         address: str | None,
         document: Any,
+        fetch: Callable[[str], Any] | None = None,
     ) -> list[Tool]:
         """Read a document; `address` is where it was fetched from, None for one of the project."""
         place, policy = f"provider {name!r}", None
-        api = read_openapi(
-            document, name=name, url=url, address=address, annotations=annotations, headers=headers, **settings
-        )
+        own: dict[str, Any] = {"url": url, "address": address, "annotations": annotations, "headers": headers}
+        api = read_openapi(document, name=name, fetch=fetch, **own, **settings)
         credentials = settings.get("credentials")
         if url is None and address is not None and origin_of(api.base) != origin_of(address):
             # A remote document chose this server: it must not get our headers or be in our network.
@@ -192,6 +209,7 @@ class Providers(Source):
         self._providers[name] = OpenApiProvider(api, headers, place=place, policy=policy, credentials=credentials)
         skipped = {f"{name}:{operation}": reason for operation, reason in api.skipped.items()}
         self._shelf.left_out.update(skipped)
+        self._shelf.shortened.update({f"{name}:{tool}": what for tool, what in api.shortened.items()})
         excluded = {f"{name}:{operation}" for operation in api.excluded}
         self._shelf.failures.update({id: reason for id, reason in skipped.items() if id not in excluded})
         return list(api.tools)
@@ -252,6 +270,12 @@ class Providers(Source):
         return provider
 
 
+def _shown(address: str) -> str:
+    """Return an address without the parts that may be secret."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
 def _document_settings(config: dict[str, Any], place: str) -> dict[str, Any]:
     """Return what a configuration says about the operations of its document."""
     settings = {key: config[key] for key in _DOCUMENT_KEYS if config.get(key) is not None}
@@ -259,11 +283,12 @@ def _document_settings(config: dict[str, Any], place: str) -> dict[str, Any]:
         names = settings.get(key, ())
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
             raise ConfigError(f"{place}: {key} must be a list of operation names, not {names!r:.200}")
-    rename = settings.get("rename", {})
-    if not isinstance(rename, dict) or not all(isinstance(text, str) for pair in rename.items() for text in pair):
-        raise ConfigError(f"{place}: rename must map operation names to names, not {rename!r:.200}")
+    for key, what in (("rename", "operation names to names"), ("server_variables", "variables to texts")):
+        table = settings.get(key, {})
+        if not isinstance(table, dict) or not all(isinstance(text, str) for pair in table.items() for text in pair):
+            raise ConfigError(f"{place}: {key} must map {what}, not {table!r:.200}")
     settings["credentials"] = check_credentials(settings.get("credentials"), place)
-    return {key: value for key, value in settings.items() if value}
+    return {key: value for key, value in settings.items() if value or value is False}
 
 
 def _configured_tool(name: str, definition: dict[str, Any], annotations: dict[str, Json], place: str) -> Tool:

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 import orjson
 
 from ...content import TYPES, from_mcp, with_mcp_blocks
-from ...errors import ConfigError
+from ...errors import ConfigError, StackTrace, ToolError
 from ...fast_dataclass import dataclass
 from ...values import Json, is_json, parse_answer
 from ..signature import KEY, integer_parameters, is_async, is_async_generator, with_arguments_object
@@ -39,6 +39,10 @@ _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
 
 class ToolReported(Exception):
     """The tool reported a failure, with this text; `result` is the raw result."""
+
+    # `trace`: What the server printed, for the record of the failure.
+
+    trace: StackTrace | None = None
 
     def __init__(self, text: str, result: Any) -> None:
         self.result = result
@@ -178,6 +182,7 @@ class McpExecutor(Protocol):
     # It may also take the keywords `key`, `timeout` (seconds) and `on_progress`.
     # With a method `may_wait(server_name)` that returns True, a durable run waits for answers to questions of the
     # server, which the executor asks with `tools.mcp.questions.QUESTIONS`.
+    # A method `last_output(server_name)` returns the end of what the server printed to stderr, without secrets.
 
     def call_tool(self, server_name: str, tool_name: str, args: Args, /) -> Any:
         """Call a tool; sync or async."""
@@ -327,8 +332,21 @@ def executor_route(kind: BackendKind, executor: Any, target: tuple[Any, ...]) ->
         return _call_tool_route(executor, kind.name, target, normalise_other)
     route = _call_tool_route(executor, kind.name.upper(), target, normalise_mcp)
 
+    last_output: Callable[[Any], str] | None = getattr(executor, "last_output", None)
+
     async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
-        return await route.send(with_mcp_blocks(args), key, timeout, on_progress)
+        try:
+            return await route.send(with_mcp_blocks(args), key, timeout, on_progress)
+        except Exception as error:
+            _add_output(error, last_output, target)
+            raise
+
+    def normalise(result: Any) -> tuple[Any, Any]:
+        try:
+            return normalise_mcp(result)
+        except ToolReported as error:
+            _add_output(error, last_output, target)
+            raise
 
     async def open_stream(args: Args, key: str | None) -> Any:
         return await route.open(with_mcp_blocks(args), key) if route.open is not None else None
@@ -336,7 +354,22 @@ def executor_route(kind: BackendKind, executor: Any, target: tuple[Any, ...]) ->
     # Content in the arguments is sent as content blocks of MCP, because the server cannot read our blobs.
     may_wait = getattr(executor, "may_wait", None)
     waits = may_wait is not None and bool(may_wait(target[0]))
-    return replace(route, send=send, open=open_stream if route.open is not None else None, waits=waits)
+    opened = open_stream if route.open is not None else None
+    return replace(route, send=send, normalise=normalise, open=opened, waits=waits)
+
+
+def _add_output(error: Exception, last_output: Callable[[Any], str] | None, target: tuple[Any, ...]) -> None:
+    """Add to the failure of a call, for its record, what the server sent with it and the end of its stderr."""
+    if last_output is None or isinstance(error, ToolError):
+        return
+    data, printed = getattr(error, "data", None), last_output(target[0])
+    parts = [str(error)]
+    if data is not None:
+        parts.append(f"data: {orjson.dumps(data).decode()}")
+    if printed and printed not in parts[0]:
+        parts.append(f"the stderr of the server ends with:\n{printed}")
+    if len(parts) > 1:
+        error.trace = StackTrace(None, "\n\n".join(parts))  # type: ignore[attr-defined]  # engine/stack_trace.py reads it
 
 
 def _call_tool_route(

@@ -27,9 +27,11 @@ from typing import Any, Final
 
 import orjson
 
+from ...errors import StackTrace
 from ...values import Json
 from ..child_process import Child, inherited_environment, start, without_control_characters
 from ..module_result import ModuleFailed
+from ..output import Output, current_output
 from ..raw_result import MAX_TEXT, RawResult, UnusableResult, bounded
 from .paths import Impl, find
 
@@ -145,6 +147,8 @@ class NodeProcess:
         number = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future, impl.display
+        if (output := current_output()) is not None:
+            self._output.outputs[number] = output
         try:
             head = {"op": "call", "id": number, "file": str(impl.file), "shown": impl.display, "lent": shared}
             self._send(head, orjson.dumps(plain))
@@ -159,6 +163,7 @@ class NodeProcess:
             raise
         finally:
             del self._waiting[number]
+            self._output.outputs.pop(number, None)
 
     async def stop(self) -> None:
         """End the process and its whole group."""
@@ -290,7 +295,16 @@ def _failure(head: Mapping[str, Any]) -> Exception:
     text = without_control_characters(head["text"])
     if isinstance(head.get("result"), str):
         return UnusableResult(text, RawResult(False, text=bounded(without_control_characters(head["result"]))))
-    return ModuleFailed(text, retryable=head["retryable"])
+    failure = ModuleFailed(text, retryable=head["retryable"])
+    failure.trace = _trace(head)
+    return failure
+
+
+def _trace(head: Mapping[str, Any]) -> StackTrace | None:
+    at, stack = head.get("at"), head.get("stack")
+    if not isinstance(stack, str):
+        return None
+    return StackTrace(at if isinstance(at, str) else None, without_control_characters(stack))
 
 
 def _is_exact(value: Json) -> bool:
@@ -338,11 +352,14 @@ class OutputLog:
 
     def __init__(self, run: str) -> None:
         self._run = run
+        self.outputs: dict[int, Output] = {}  # of the steps whose calls are in progress
         self._rest: dict[int, bytes] = {1: b"", 2: b""}  # the beginning of an unfinished line, by file descriptor
         self._left_out: dict[int, int] = {1: 0, 2: 0}  # bytes of that line that are not in `_rest`
 
     def add(self, fd: int, data: bytes) -> None:
-        """Take a piece of the output of file descriptor 1 or 2."""
+        """Take a piece of the output of file descriptor 1 or 2; it is of every step whose call is in progress."""
+        for output in self.outputs.values():
+            output.write("stdout" if fd == 1 else "stderr", data.decode(errors="replace"))
         *line_ends, rest = data.split(b"\n")
         for piece in line_ends:
             self._extend(fd, piece)
@@ -374,7 +391,12 @@ class OutputLog:
         self._log(fd, text)
 
     def _log(self, fd: int, text: str) -> None:
-        extra = {"run_id": self._run, "line": text, "stream": "stdout" if fd == 1 else "stderr"}
+        extra = {
+            "run_id": self._run,
+            "line": text,
+            "stream": "stdout" if fd == 1 else "stderr",
+            "in_step": bool(self.outputs),
+        }
         log.info("%s: %s", self._run, text, extra=extra)
 
 

@@ -23,6 +23,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from ...config.secrets import Secrets
 from ...config.settings import WAIT
 from ...errors import ConfigError, ToolError
@@ -136,6 +138,7 @@ class Connection:
     """A connection that opens when `start` is called and lives until `stop` or its death."""
 
     # `opened`: Set once the connection is usable or has failed.
+    # `announced`: What its handshake tells the server that can be asked.
     # `error`: Why it cannot be used any more, or None.
     # `is_ready`: True once it was usable.
     # `is_leaving`: True when its end was requested by us.
@@ -153,7 +156,7 @@ class Connection:
         announced: Mapping[str, Json],
     ) -> None:
         self.config = config
-        self._announced = announced
+        self.announced = announced
         self._local = local
         self.era = era
         self._relay = relay
@@ -250,9 +253,10 @@ class Connection:
                     read,
                     write,
                     self.malformed,
-                    self._announced,
+                    self.announced,
                     self._ask_client,
                     self._relay and self._relay_notification,
+                    self._keep_message,
                 ),
                 message_handler=on_message,
                 client_info=_client_info(),
@@ -283,7 +287,7 @@ class Connection:
                 yield streams
             return
 
-        self._child, self._fixed_secrets = await spawn(self.config)
+        self._child, self._fixed_secrets = await spawn(self.config, self._keep_stderr)
         self._streams = StdioStreams(self._child.stdout, self._child.stdin)
         try:
             async with self._streams.open() as streams:
@@ -436,6 +440,19 @@ class Connection:
                 raise nobody_answers(self.config, params)
         return await ask_client(client, method, params)
 
+    def _keep_stderr(self, data: bytes) -> None:
+        """Add what the server prints to the output of every call in progress; it does not say which one it means."""
+        for request in self._requests:
+            if request.output is not None:
+                request.output.write("server", data.decode(errors="replace"))
+
+    def _keep_message(self, params: Mapping[str, Any]) -> None:
+        data = params.get("data")
+        text = data if isinstance(data, str) else orjson.dumps(data, default=str).decode()
+        for request in self._requests:
+            if request.output is not None:
+                request.output.add("server", text, str(params.get("level") or ""))
+
     def _relay_notification(self, method: str, params: Mapping[str, Any]) -> None:
         client = self._client_of_calls()
         if method == "notifications/message" and client is not None:
@@ -555,13 +572,17 @@ class Connection:
         failure.__cause__ = cause
         return failure
 
+    def last_output(self) -> str:
+        """Return the end of what the process has printed to stderr, without secrets."""
+        text = "" if self._child is None else self._child.stderr_tail().strip()
+        return without_control_characters(self.secrets.redact_error(text))
+
     def _describe(self, event: str, join: str = "", *, tail: bool = True) -> str:
         """Word an error of this server; with `tail`, add what it printed last."""
         text = f"{self.config}{join} {event}"
         if tail and self._streams is not None and self._streams.garbage:
             text += f"; it printed text that is not JSON-RPC: {self._streams.garbage!r}"
-        stderr = self._child.stderr_tail().strip() if tail and self._child is not None else ""
-        if stderr:
+        if tail and (stderr := self.last_output()):
             text += f"; its stderr ends with:\n{stderr}"
         return without_control_characters(self.secrets.redact_error(text))
 

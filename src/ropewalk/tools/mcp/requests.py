@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from ...values import Json
+from ..output import current_output
 from ..raw_result import UnusableResult
 from ..tool import ProgressEvent
 from .call_client import CAPABILITY_OF, CLIENT
@@ -86,7 +88,7 @@ class Request:
 
     __slots__ = (
         "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "client", "context", "input_responses", "key",
-        "over", "passes_input", "query", "questions", "request_state", "sent", "tool", "wants_progress",
+        "output", "over", "passes_input", "query", "questions", "request_state", "sent", "tool", "wants_progress",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +110,7 @@ class Request:
         self.query = query
         self.input_responses, self.request_state = input_responses, request_state
         self.passes_input = passes_input
-        self.client = CLIENT.get()
+        self.client, self.output = CLIENT.get(), current_output()
         self.questions = QUESTIONS.get() if tool else None
         if self.questions is not None and self.questions.responses is not None:
             self.input_responses, self.request_state = self.questions.responses, self.questions.state
@@ -253,11 +255,13 @@ class ServerDispatcher:
         announced: Mapping[str, Json],
         ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]],
         relay: OnNotification | None = None,
+        on_message: Callable[[Mapping[str, Any]], None] = lambda params: None,
     ) -> None:
         from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
         self._dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(read, write)
         self._malformed, self._announced, self._ask, self._relay = malformed, announced, ask, relay
+        self._on_message = on_message
 
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
         """Send a request, and return its result."""
@@ -280,6 +284,8 @@ class ServerDispatcher:
         """Receive messages until the stream ends."""
 
         def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
+            if method == "notifications/message":
+                self._on_message(params or {})
             if self._relay is not None and method in _FOR_CLIENTS:
                 self._relay(method, params or {})
             if on_notify_intercept is not None and on_notify_intercept(method, params):
@@ -432,6 +438,26 @@ class OpenRequests:
         if id not in self._ids and isinstance(id, str) and id.isdecimal():
             return int(id)
         return id
+
+
+def refusal_of(line: bytes, error: ValidationError) -> JSONRPCError | None:
+    """Return the error that answers an unreadable message of a client; None for a blank line, or for a response."""
+    from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+
+    # Bytes that are not UTF-8, and lone surrogates, rarely hide the id: with it, the client knows which call failed.
+    try:
+        message = json.loads(line.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        message = None
+    fields = message if isinstance(message, dict) else {}
+    if not line.strip() or (fields.keys() & {"result", "error"} and "method" not in fields):
+        return None
+    problem = error.errors()[0]
+    is_json = problem["type"] != "json_invalid"
+    id = fields.get("id") if isinstance(fields.get("id"), str) or type(fields.get("id")) is int else None
+    why = "Invalid Request: it is not a JSON-RPC message" if is_json else f"Parse error: {problem['msg']}"
+    code = INVALID_REQUEST if is_json else PARSE_ERROR
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=why))
 
 
 def _id_in_text(message: bytes) -> Any:

@@ -18,6 +18,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextvars import copy_context
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -116,6 +117,15 @@ class McpServers:
         """The names of the servers that are being connected and have not answered yet."""
         return [name for name, link in self._links.items() if link.is_connecting]
 
+    def last_output(self, server_name: str) -> str:
+        """Return the end of what a server has printed to stderr, without secrets; "" for a server without a process.
+
+        Args:
+            server_name: The server.
+        """
+        link = self._links.get(server_name)
+        return "" if link is None else link.last_output()
+
     def may_wait(self, server_name: str) -> bool:
         """Return True if a durable run may wait for the answer to a question of a server.
 
@@ -140,6 +150,10 @@ class McpServers:
             NotFound: The server does not exist.
         """
         return list(self._link(server_name).definitions)
+
+    def offers(self, server_name: str, tool_name: str, client: CallClient) -> bool:
+        """Return False for a tool of `tools` that the server does not list to this client, but to others."""
+        return self._link(server_name).offers(tool_name, client)
 
     def left_out(self, server_name: str) -> dict[str, str]:
         """Return why malformed tools of the server's last list are left out, by tool name.
@@ -169,10 +183,12 @@ class McpServers:
         """
         self._closed.discard(asyncio.get_running_loop())
         if name is not None:
-            await self._link(name).connect(now=True)
+            await self._link(name).connect(CLIENT.get(), now=True)
             return
         links = list(self._links.values())
-        results = await asyncio.gather(*(link.connect(now=True) for link in links), return_exceptions=True)
+        results = await asyncio.gather(
+            *(link.connect(CLIENT.get(), now=True) for link in links), return_exceptions=True
+        )
         for link, result in zip(links, results, strict=True):
             if isinstance(result, Exception):
                 self.failures.setdefault(link.config.name, Reason(str(result), getattr(result, "remedy", None)))
@@ -426,6 +442,8 @@ class ServerLink:
         # What an older server can ask even if no client is there: the run of a call waits for the answer.
         self._unattended: dict[str, Json] = {"elicitation": dict(CAPABILITY)} if config.questions == WAIT else {}
         self._first_schemas: dict[str, Json] = {}
+        # What the newest connection with some announced capabilities has listed, and the names of these tools.
+        self._listed: dict[bytes, tuple[Connection, tuple[Definition, ...], frozenset[str]]] = {}
         self._connections: dict[_Place, Connection] = {}
         self._main: dict[asyncio.AbstractEventLoop, bytes] = {}  # the key of requests without a client, by loop
         self._owners: dict[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = {}
@@ -441,36 +459,51 @@ class ServerLink:
         """Return the secrets of each connection."""
         return [connection.secrets.read | connection.secrets.named for connection in self._connections.values()]
 
+    def last_output(self) -> str:
+        """Return the end of the stderr of the main connection of the running loop."""
+        loop = asyncio.get_running_loop()
+        connection = self._connections.get((loop, self._main.get(loop, b"")))
+        return "" if connection is None else connection.last_output()
+
     async def connect(self, client: CallClient | None = None, *, now: bool = False) -> Connection:
         """Return a usable connection of the running loop; concurrent callers share one attempt."""
 
         # After a failed attempt the next one waits: 0.2 s, doubling, at most 5 s.
         loop = asyncio.get_running_loop()
         local = self._servers.local_client(self.config)
-        announced = {**self._unattended, **announced_capabilities(local if client is None else client)}
+        key = self._key_for(local if client is None else client)
         if client is not None:
-            if self.era is None:
+            if self.era is None and loop in self._main:
                 await self.connect(now=now)
-            if self.era != LEGACY or self._servers.relay(self.config.name) is None:
+            if self.era not in (None, LEGACY) or self._servers.relay(self.config.name) is None:
                 client = None
-        key = self._main.setdefault(loop, _key(announced)) if client is None else _key(announced)
+        main = self._main.setdefault(loop, key)
+        key = main if client is None else key
         connection = self._connections.get((loop, key))
         if connection is None or connection.error is not None:
             self._forget_closed_loops()
             pause = 0.0 if now else max(0.0, self._not_before - time.monotonic())
-            connection = self._open(loop, pause, announced, key)
+            connection = self._open(loop, pause, key)
         if not connection.is_ready:
             await connection.opened.wait()
         if connection.error is not None:
             raise copy_error(connection.error)
         # The connection of a client replaces the first one, if that is idle: a server should not run twice.
         first = _key(self._unattended)
-        main = self._connections.get((loop, first))
-        if local is None and key != self._main[loop] == first and main is not None and main.is_idle:
+        replaced = self._connections.get((loop, first))
+        if local is None and key != self._main[loop] == first and replaced is not None and replaced.is_idle:
             self._main[loop] = key
             del self._connections[loop, first]
-            main.stop()
+            replaced.stop()
         return connection
+
+    def offers(self, tool_name: str, client: CallClient) -> bool:
+        """Return False for a tool that the server lists to other clients only."""
+        listed = self._listed.get(self._key_for(client))
+        return listed is None or tool_name in listed[2]
+
+    def _key_for(self, client: CallClient | None) -> bytes:
+        return _key({**self._unattended, **announced_capabilities(client)})
 
     def stop(self) -> set[asyncio.Task[None]]:
         """Begin to close every connection, and return the owner tasks on the running loop."""
@@ -485,9 +518,7 @@ class ServerLink:
                     loop.call_soon_threadsafe(connection.stop)
         return set(self._owners.get(running_loop, ()))
 
-    def _open(
-        self, loop: asyncio.AbstractEventLoop, delay: float, announced: Mapping[str, Json], key: bytes
-    ) -> Connection:
+    def _open(self, loop: asyncio.AbstractEventLoop, delay: float, key: bytes) -> Connection:
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(f"{self.config} needs the mcp package: {install_command('mcp')}")
         connection = Connection(
@@ -499,18 +530,27 @@ class ServerLink:
             self._take_failure,
             self._servers.relay(self.config.name),
             self._servers.local_client(self.config),
-            announced,
+            orjson.loads(key),
         )
         self._connections[loop, key] = connection
         self._servers.lost.discard(self.config.name)
         owners = self._owners.setdefault(loop, set())
-        task = connection.start(delay)
+        # Its own requests, such as those for lists, are made for no client.
+        context = copy_context()
+        context.run(CLIENT.set, None)
+        task = context.run(connection.start, delay)
         owners.add(task)
         task.add_done_callback(owners.discard)
         return connection
 
     def _take_tools(self, connection: Connection, definitions: tuple[Definition, ...]) -> None:
-        self.definitions = definitions
+        # A server may list more tools to a client that it can ask something. The others see those, too; `offers` tells.
+        key = _key(connection.announced)
+        alive = {other: listed for other, listed in self._listed.items() if listed[0].error is None and other != key}
+        self._listed = {**alive, key: (connection, definitions, frozenset(item.name for item in definitions))}
+        merged = {item.name: item for _, listed, _ in alive.values() for item in listed}
+        names = self._listed[key][2]
+        self.definitions = (*definitions, *(item for name, item in merged.items() if name not in names))
         self.era = connection.era
         self._failed_attempts = 0
         left_out = connection.malformed.take()
@@ -518,7 +558,7 @@ class ServerLink:
             log.warning("%s lists malformed tools, which are left out: %s", self.config, _list_reasons(left_out))
         self.left_out = left_out
         self._servers.failures.pop(self.config.name, None)
-        self._servers.publish(self.config.name, list(definitions))
+        self._servers.publish(self.config.name, list(self.definitions))
 
     def _take_failure(self, connection: Connection, error: Exception) -> None:
         if connection.is_leaving:

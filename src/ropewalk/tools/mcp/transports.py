@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
@@ -25,11 +25,12 @@ from ..child_process import Child, find_program, start
 from .auth_settings import LOGIN, NO_AUTH
 from .config import ServerConfig, child_environment
 from .login_errors import LoginRequired
-from .requests import OpenRequests
+from .requests import OpenRequests, refusal_of
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.shared.message import SessionMessage
+    from pydantic import ValidationError
 
     from .oauth import ServerAuth
 
@@ -55,9 +56,10 @@ class StdioStreams:
     # `garbage`: The beginning of the last line that was not a JSON-RPC message.
     # `broken`: Why we stopped reading, if it was not the end of the other side.
     # `ended`: Set when no further message will come.
+    # `answers`: True on the side of the server, which answers every line that it cannot read.
 
-    def __init__(self, reader: Reader, writer: Writer) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, reader: Reader, writer: Writer, *, answers: bool = False) -> None:
+        self._reader, self._writer, self._answers = reader, writer, answers
         self.garbage = ""
         self.broken = ""
         self.ended = asyncio.Event()
@@ -101,7 +103,7 @@ class StdioStreams:
         try:
             with inward:
                 async for line in self._lines():
-                    if not self._open.may_read(line):
+                    if not (self._answers or self._open.may_read(line)):
                         self._note_garbage(line)
                         continue
                     try:
@@ -111,12 +113,21 @@ class StdioStreams:
                         self._note_garbage(line)
                         message = self._open.failed(line, error)
                         if message is None:
+                            await self._refuse(line, error)
                             continue
                     await inward.send(SessionMessage(message))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the session has ended
         finally:
             self.ended.set()
+
+    async def _refuse(self, line: bytes, error: ValidationError) -> None:
+        """Answer a message of a client that cannot be read: without an answer it would wait for its timeout."""
+        refusal = refusal_of(line, error) if self._answers else None
+        if refusal is not None:
+            with contextlib.suppress(OSError):  # nobody reads the answer; `_send` ends the connection
+                self._writer.write(refusal.model_dump_json(exclude_unset=True).encode() + b"\n")
+                await self._writer.drain()
 
     def _note_garbage(self, line: bytes) -> None:
         """Remember garbage for the error text, and how much of it there was."""
@@ -289,13 +300,13 @@ def _is_courtesy(request: httpx2.Request) -> bool:
     return len(request.content) < 4096 and "id" not in orjson.loads(request.content)
 
 
-async def spawn(config: ServerConfig) -> tuple[Child, Secrets]:
+async def spawn(config: ServerConfig, on_stderr: Callable[[bytes], None]) -> tuple[Child, Secrets]:
     """Start the program of a server."""
     env, secrets = child_environment(config)
     if config.cwd is not None and not os.path.isdir(config.cwd):  # noqa: ASYNC240 - one stat next to a fork
         raise ConnectionError(f"{config}: cwd {config.cwd!r} is not a directory")
     try:
-        child = await start([find_program(config.command, env), *config.args], env, config.cwd)
+        child = await start([find_program(config.command, env), *config.args], env, config.cwd, on_stderr=on_stderr)
     except FileNotFoundError as error:
         hint = '; arguments belong in "args"' if " " in config.command else ""
         raise ConnectionError(f"{config}: no program {config.command!r} on the PATH{hint}") from error

@@ -6,6 +6,7 @@ does not fit into 64 bits becomes the nearest float.
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from ....source.locations import Limits
 from ....values import Json
 
 MAX_BYTES: Final = 64_000_000
-_LIMITS: Final = Limits(size=MAX_BYTES, nesting=200, aliases=100_000, repeats=True, any_number=True)
 _LARGEST: Final = 2**63 - 1
 _INFINITY: Final = float("inf")
 
@@ -29,6 +29,10 @@ def read_document(source: Json | Path, place: str) -> dict[str, Json]:
         if isinstance(source, Path) or not _is_text(source):
             return _require_object(read_file(Path(source), str(source), place), place)
         return _require_object(_load(source, place), place)
+    try:
+        orjson.dumps(source)
+    except TypeError:  # it has a number that no value may have, and it belongs to the caller
+        source = _fitting(copy.deepcopy(source))
     return _require_object(source, place)
 
 
@@ -65,8 +69,9 @@ def parse_fetched(body: bytes, address: str, place: str) -> dict[str, Json]:
 def _load(source: str | Path, place: str, name: str | None = None, form: str | None = None) -> Any:
     from ....source.load import load
 
+    limits = Limits(size=MAX_BYTES, nesting=200, aliases=100_000, repeats=True, any_number=True)
     try:
-        return _fitting(load(source, name=name, form=form, limits=_LIMITS).data)
+        return _fitting(load(source, name=name, form=form, limits=limits).data)
     except (InvalidFlow, NotFound) as error:
         raise _reading_error(error, place) from error
 

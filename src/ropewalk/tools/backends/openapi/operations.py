@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,26 +20,22 @@ from ....errors import ConfigError, InvalidTool
 from ....fast_dataclass import dataclass
 from ....values import Json, did_you_mean
 from ...tool import Tool, ToolBackend
-from ..http import InvalidRequest, Placement, Request, check_base_url, is_header_name
+from ..http import REFUSED_HEADERS, InvalidRequest, Placement, Request, check_base_url, is_header_name
 from . import swagger
 from .bodies import Body, read_body
 from .document import read_document
 from .parameters import STYLES, Pair, Parameter, content_text, header_text, pairs, path_step
 from .path import PathTemplate, check_value, path_template
 from .references import Part, References
-from .schemas import Schemas
+from .schemas import MAX_OUTPUT_VALUES, Schemas
 from .security import Security, SecurityRules, check_credentials
 
 _METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options", "query", "trace")
 _JSON: Final = re.compile(r"application/(?:json|[\w.+-]+\+json)")
 _IGNORED_HEADERS: Final = frozenset(("accept", "authorization", "content-type"))
 """OpenAPI ignores parameters with these names; other parts of a document describe them."""
-_REFUSED_HEADERS: Final = frozenset(
-    ("connection", "content-length", "cookie", "expect", "forwarded", "host", "keep-alive", "proxy-authenticate",
-     "proxy-authorization", "proxy-connection", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade")
-)  # fmt: skip
-"""Headers that control where a request goes and where it ends; arguments may not set them."""
 _UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_SERVER_VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
 _VERSION: Final = re.compile(r"3\.\d")
 _MAX_NAME: Final = 120
 
@@ -152,6 +148,8 @@ class Api:
     skipped: Mapping[str, str] = field(default_factory=dict)
     # Those of them that the settings leave out.
     excluded: frozenset[str] = frozenset()
+    # The tools of which a part is not checked, each with what it is.
+    shortened: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +167,12 @@ class Settings:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
-    credentials: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # The values of variables in the addresses of servers.
+    server_variables: Mapping[str, str] = field(default_factory=dict)
+    # Reads another document of the server that the first one was fetched from.
+    fetch: Callable[[str], Any] | None = field(default=None, repr=False)
+    # By scheme; False says that the server asks for none.
+    credentials: Any = field(default_factory=dict, repr=False)
 
     @property
     def place(self) -> str:
@@ -192,15 +195,18 @@ class _Reader:
         self._settings = settings
         place = settings.place
         document = self._document = read_document(source, place)
-        version = document.get("openapi")
-        self._is_swagger = str(document.get("swagger")) in ("2.0", "2")
-        if not self._is_swagger and not (isinstance(version, str) and _VERSION.match(version)):
-            found = document.get("swagger") or version
+        # YAML reads 3.1 as a number.
+        version = str(document.get("openapi"))
+        is_openapi = _VERSION.match(version) is not None
+        self._is_swagger = not is_openapi and str(document.get("swagger")) in ("2.0", "2")
+        if not self._is_swagger and not is_openapi:
+            found = document.get("swagger") or document.get("openapi")
             raise ConfigError(f"{place}: only OpenAPI 3.x and Swagger 2.0 are supported, not {found!r}")
         file = Path(source) if isinstance(source, (str, Path)) and _is_file(source) else None
-        self._references = References(document, file)
+        self._references = References(document, file, settings.address, settings.fetch)
         self._schemas = Schemas(self._references)
-        self._base = settings.url or _server_url(self._servers(document), settings.address, place)
+        self._known_variables: set[str] = set()
+        self._base = settings.url or self._server_url(self._servers(document), place)
         configured = frozenset(header.lower() for header in settings.headers)
         self._rules = SecurityRules(
             self._security_schemes(), check_credentials(settings.credentials, place), configured, self._base,
@@ -213,13 +219,15 @@ class _Reader:
         self._operations: dict[str, Operation] = {}
         self._skipped: dict[str, str] = {}
         self._excluded: set[str] = set()
+        self._shortened: dict[str, str] = {}
         self._original: list[str] = []
 
     def read(self) -> Api:
         """Return the tools and what is left out."""
         paths = self._document.get("paths")
         # One operation that cannot be a tool does not stop the others.
-        for path, item in paths.items() if isinstance(paths, dict) else ():
+        for written, item in paths.items() if isinstance(paths, dict) else ():
+            path = str(written)
             if path.startswith("x-"):
                 continue
             try:
@@ -230,12 +238,14 @@ class _Reader:
             for method, description in _operations_of(shared.value):
                 self._add(path, method, shared, description)
         self._check_patterns()
+        self._check_variables()
         return Api(
             base=self._base,
             tools=tuple(self._tools),
             operations=self._operations,
             skipped=self._skipped,
             excluded=frozenset(self._excluded),
+            shortened={label: what for label, what in self._shortened.items() if label in self._operations},
         )
 
     def _add(self, path: str, method: str, shared: Part, description: Any) -> None:
@@ -254,15 +264,18 @@ class _Reader:
         try:
             if problem is not None:
                 raise problem
-            if method == "trace":
-                raise InvalidTool("TRACE returns the request with its credentials, so it is never sent")
+            if method.upper() in ("TRACE", "CONNECT"):
+                what = "returns the request with its credentials" if method.upper() == "TRACE" else "opens a tunnel"
+                raise InvalidTool(f"{method.upper()} {what}, so it is never sent")
+            if not is_header_name(method):  # the same characters
+                raise InvalidTool(f"{method!r} is not a method of HTTP")
             operation, schema = self._read_operation(path, method, shared, part)
             notes = {"readOnlyHint": True} if any(_matches(n, settings.read_only) for n in (original, label)) else {}
             tool = self._make_tool(label, place, part, schema, {**notes, **settings.annotations})
         except InvalidTool as error:
             self._skipped[label] = f"{place}: {error}"
             return
-        except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             # Somebody's document, with a list where an object belongs: this operation only.
             self._skipped[label] = f"{place}: it is not written as OpenAPI says ({error})"
             return
@@ -324,7 +337,7 @@ class _Reader:
             label,
             text or place,
             schema,
-            self._output_schema(part),
+            self._checked_output(label, part),
             namespace=provider,
             tags=[tag for tag in (tags if isinstance(tags, list) else ()) if isinstance(tag, str)],
             annotations=notes or None,
@@ -369,7 +382,9 @@ class _Reader:
             template=template,
             parameters=tuple(parameters),
             body=body,
-            security=self._rules.of(description.get("security", self._document.get("security"))),
+            security=self._rules.of(
+                self._document.get("security") if description.get("security") is None else description["security"]
+            ),
         )
         return operation, self._schemas.with_definitions(schema, for_input=True)
 
@@ -437,7 +452,7 @@ class _Reader:
             raise InvalidTool(f"{name!r} is not the name of a {where}")
         if where == "cookie":
             return "cookie" not in self._configured
-        if name.lower() in _REFUSED_HEADERS:
+        if name.lower() in REFUSED_HEADERS:
             raise InvalidTool(f"the header {name!r} cannot be a parameter: it decides where a request goes or ends")
         return name.lower() not in self._configured | _IGNORED_HEADERS
 
@@ -453,7 +468,15 @@ class _Reader:
             return None
         return Part(swagger.form_body([field.value for field in fields], consumes), fields[0].file)
 
-    def _output_schema(self, part: Part) -> dict[str, Json] | None:
+    def _checked_output(self, label: str, part: Part) -> dict[str, Json] | None:
+        """Return the schema of the answer; without one that can be read, the answer is not checked."""
+        try:
+            return self._output_schema(label, part)
+        except (InvalidTool, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            self._shortened[label] = f"its answer is not checked: {error}"
+            return None
+
+    def _output_schema(self, label: str, part: Part) -> dict[str, Json] | None:
         """Return the schema of the answer, if there is only one 2xx response and it is JSON."""
         responses = part.value.get("responses")
         schemas: list[Json] = []
@@ -462,7 +485,11 @@ class _Reader:
                 schemas.append(self._answer_schema(*self._references.follow(raw, part.file), part))
         if len(schemas) != 1 or not isinstance(schemas[0], dict):
             return None
-        return self._schemas.with_definitions(schemas[0], for_input=False)
+        schema = self._schemas.with_definitions(schemas[0], for_input=False)
+        if self._schemas.is_cut:
+            what = f"the schema of its answer has more than {MAX_OUTPUT_VALUES:,} values; deeper parts accept anything"
+            self._shortened[label] = what
+        return schema
 
     def _answer_schema(self, answer: Any, file: str, part: Part) -> Json:
         if self._is_swagger:
@@ -487,12 +514,47 @@ class _Reader:
         if self._settings.url is not None or not servers or self._is_swagger:
             return self._base
         try:
-            base = _server_url(servers, self._settings.address, "servers")
+            base = self._server_url(servers, "servers")
         except ConfigError as error:
             raise InvalidTool(str(error)) from error
         if self._settings.address is not None and base != self._base:
             raise InvalidTool(f"it has a server of its own, {base}, which a fetched document cannot choose; set url")
         return base
+
+    def _server_url(self, servers: Any, place: str) -> str:
+        """Return the address of the first server; a relative one is relative to the document's own address."""
+        first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], dict) else {}
+        url, address, chosen = str(first.get("url", "/")), self._settings.address, self._settings.server_variables
+        variables = first.get("variables")
+        variables = variables if isinstance(variables, dict) else {}
+        self._known_variables.update(_SERVER_VARIABLE.findall(url))
+        for name in _SERVER_VARIABLE.findall(url):
+            variable = variables.get(name)
+            variable = variable if isinstance(variable, dict) else {}
+            value, allowed = chosen.get(name, variable.get("default")), variable.get("enum")
+            if value is None:
+                raise ConfigError(f"{place}: the server {url} has no value for {{{name}}}; set server_variables.{name}")
+            if name in chosen and isinstance(allowed, list) and allowed and value not in map(str, allowed):
+                known = ", ".join(map(str, allowed[:20]))
+                raise ConfigError(f"{place}: server_variables.{name}: {value!r} is not one of {known}")
+            url = url.replace("{" + name + "}", str(value))
+        if "{" in url:
+            raise ConfigError(f"{place}: the server {url} has a variable inside the value of another one; set url")
+        if address is not None:
+            url = urljoin(address, url)
+        if not url.startswith(("http://", "https://")):
+            shown = url if servers else "none"
+            raise ConfigError(f"{place}: the document has no absolute server address ({shown}); set url")
+        return check_base_url(url, place)
+
+    def _check_variables(self) -> None:
+        """Raise ConfigError for a variable that no server of the document has."""
+        for name in self._settings.server_variables if self._settings.url is None else ():
+            if name not in self._known_variables:
+                near = did_you_mean(name, self._known_variables)
+                hint = f"; did you mean {near!r}?" if near else ""
+                message = f"server_variables.{name}: no server of the document has this variable{hint}"
+                raise ConfigError(f"{self._settings.place}: {message}")
 
     def _security_schemes(self) -> dict[str, Any]:
         if self._is_swagger:
@@ -529,19 +591,3 @@ def _media_types(value: Any) -> list[str]:
 
 def _is_file(source: str | Path) -> bool:
     return isinstance(source, Path) or ("\n" not in source and not source.lstrip().startswith("{"))
-
-
-def _server_url(servers: Any, address: str | None, place: str) -> str:
-    """Return the address of the first server; a relative one is relative to the document's own address."""
-    first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], dict) else {}
-    url = str(first.get("url", "/"))
-    variables = first.get("variables")
-    for name, variable in variables.items() if isinstance(variables, dict) else ():
-        if isinstance(variable, dict):
-            url = url.replace("{" + name + "}", str(variable.get("default", "")))
-    if address is not None:
-        url = urljoin(address, url)
-    if not url.startswith(("http://", "https://")):
-        shown = url if servers else "none"
-        raise ConfigError(f"{place}: the document has no absolute server address ({shown}); set url")
-    return check_base_url(url, place)

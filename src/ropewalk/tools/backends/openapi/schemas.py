@@ -29,7 +29,7 @@ _DROPPED: Final = frozenset(
     ("discriminator", "xml", "externalDocs", "nullable", "$id", "$schema", "$anchor", "$dynamicAnchor", "$defs",
      "definitions", "$vocabulary")
 )  # fmt: skip
-_MAX_OUTPUT_VALUES: Final = 3_000
+MAX_OUTPUT_VALUES: Final = 3_000
 """Values of the definitions of an answer; the rest of a larger schema accepts anything."""
 _UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -55,6 +55,8 @@ class Schemas:
         self._names: dict[tuple[str, str], str] = {}
         self._targets: dict[str, Part] = {}
         self._converted: dict[tuple[str, bool], _Definition] = {}
+        self.is_cut = False
+        """Whether the last schema of an answer was too large."""
 
     def convert(self, source: Any, file: str, *, for_input: bool) -> Json:
         """Convert a schema; references become `#/$defs/...`, whose targets `with_definitions` adds."""
@@ -62,6 +64,7 @@ class Schemas:
             return source
         if not isinstance(source, dict):
             raise InvalidTool(f"a schema must be an object, not {type(source).__name__}")
+        file = self._references.inside(source, file)
         converted: dict[str, Json] = {}
         for key, value in source.items():
             if key in ("$ref", "$dynamicRef") and isinstance(value, str):
@@ -91,12 +94,13 @@ class Schemas:
         """Return a converted schema with every definition that it needs under `$defs`."""
         definitions: dict[str, Json] = {}
         pending, values = list(dict.fromkeys(_definition_names(schema))), 0
+        self.is_cut = False
         # Breadth first: what a large schema of an answer loses is far from its top.
         for name in pending:
             definition = self._definition(name, for_input)
             values += definition.size
-            if not for_input and values > _MAX_OUTPUT_VALUES:
-                definitions[name] = {}
+            if not for_input and values > MAX_OUTPUT_VALUES:
+                definitions[name], self.is_cut = {}, True
                 continue
             definitions[name] = definition.schema
             pending.extend(needed for needed in definition.needs if needed not in pending)
@@ -123,7 +127,7 @@ class Schemas:
         name = self._names.get(place)
         if name is None:
             target = self._references.target(ref, file)
-            base = _UNSAFE_CHARACTERS.sub("_", _short(place[1])) or "root"
+            base = _UNSAFE_CHARACTERS.sub("_", _short(place[1]) or self._references.name_for(place)) or "root"
             name, count = base, 2
             while name in self._targets:
                 name, count = f"{base}_{count}", count + 1

@@ -1,8 +1,9 @@
 """The security of operations: which credentials of the settings a call sends, and where.
 
 Credentials are configured by the name of their scheme: a text (an API key, a bearer token, `user:password`), or a table
-(`client_id` and `client_secret`; `username` and `password`). `false` says that the server needs none. A call without
-the security that its document demands is refused before it is sent.
+(`client_id` and `client_secret`; `username` and `password`). `false` says that the server does not ask for this scheme,
+and `credentials = false` that it asks for none. A call without the security that its document demands is refused before
+it is sent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from urllib.parse import quote_plus, urljoin, urlsplit
 from ....errors import ConfigError, InvalidTool
 from ....fast_dataclass import dataclass
 from ....values import did_you_mean
-from ..http import Placement, check_url
+from ..http import REFUSED_HEADERS, Placement, check_url, is_header_name
 
 _TABLE_KEYS: Final = frozenset(("username", "password", "client_id", "client_secret", "scope", "token_url"))
 
@@ -29,12 +30,12 @@ class Security:
     missing: str | None = None
 
 
-def check_credentials(credentials: Any, place: str) -> dict[str, Any]:
-    """Return the credentials of a provider by scheme."""
-    if credentials is None:
-        return {}
+def check_credentials(credentials: Any, place: str) -> Any:
+    """Return the credentials of a provider by scheme; False if the server asks for none."""
+    if credentials is None or credentials is False:
+        return {} if credentials is None else False
     if not isinstance(credentials, dict):
-        raise ConfigError(f"{place}: credentials must be a table of security schemes")
+        raise ConfigError(f"{place}: credentials must be a table of security schemes, or false")
     for name, value in credentials.items():
         if value is False or isinstance(value, str):
             continue
@@ -69,12 +70,14 @@ class SecurityRules:
     def __init__(
         self,
         schemes: Mapping[str, Any],
-        credentials: Mapping[str, Any],
+        credentials: Any,
         headers: frozenset[str],
         base: str,
         address: str | None = None,
     ) -> None:
-        self._schemes, self._credentials, self._headers = schemes, credentials, headers
+        self._schemes, self._headers = schemes, headers
+        self._is_open = credentials is False
+        self._credentials: Mapping[str, Any] = {} if credentials is False else credentials
         self._base, self._address = base, address
 
     def check_names(self, place: str) -> None:
@@ -90,19 +93,22 @@ class SecurityRules:
         own: set[tuple[str, str]] = set()
         for name in self._credentials:
             scheme = self._schemes.get(name, {})
-            if scheme.get("type") == "apiKey":
+            if isinstance(scheme, dict) and scheme.get("type") == "apiKey":
                 own.add((str(scheme.get("in")), str(scheme.get("name")).lower()))
         return frozenset(own)
 
     def of(self, requirements: Any) -> Security:
         """Return what an operation with these requirements sends: the first alternative that is configured."""
-        if not isinstance(requirements, list) or not requirements:
+        if requirements is not None and not (
+            isinstance(requirements, list) and all(isinstance(item, dict) for item in requirements)
+        ):
+            raise InvalidTool("its security must be a list of objects")
+        if self._is_open or not requirements:
             return Security()
         reasons: list[str] = []
+        names: list[str] = []
         is_optional = False
         for alternative in requirements:
-            if not isinstance(alternative, dict):
-                continue
             if not alternative:
                 is_optional = True
                 continue
@@ -117,9 +123,13 @@ class SecurityRules:
             if not missing:
                 return Security(tuple(placements))
             reasons.append(" and ".join(missing))
+            names += [name for name in alternative if isinstance(self._schemes.get(name), dict)]
         if is_optional or not reasons:
             return Security()
-        return Security((), f"the operation needs {' or '.join(dict.fromkeys(reasons))}; it was not sent")
+        # The server may ask for less than its document says.
+        setting = f"credentials.{names[0]} = false" if len(set(names)) == 1 else "credentials = false"
+        hint = f"set them, or {setting} if the server asks for none"
+        return Security((), f"the operation needs {' or '.join(dict.fromkeys(reasons))}; it was not sent: {hint}")
 
     def _placement(self, name: str, scopes: Any) -> Placement | str | None:
         """Return where a scheme's credential goes, None if nothing is to be added, or what is missing."""
@@ -139,6 +149,11 @@ class SecurityRules:
             what = f"{scheme.get('scheme', kind)} authorization"
         if is_sent:
             return None
+        if kind == "mutualTLS":
+            return f"a client certificate, which cannot be sent (credentials.{name})"
+        is_header = is_header_name(header) and header.lower() not in REFUSED_HEADERS - {"cookie"}
+        if kind == "apiKey" and not (header and (where in ("query", "cookie") or (where == "header" and is_header))):
+            return f"an API key in the {where} {header!r}, where none can be sent (credentials.{name})"
         if credential is None:
             return f"{what} (credentials.{name})"
         if kind == "apiKey":

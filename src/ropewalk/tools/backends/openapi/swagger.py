@@ -14,7 +14,7 @@ _FLOWS: Final = {"application": "clientCredentials", "accessCode": "authorizatio
 
 def servers(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the server of a Swagger document; without a host, it is the one that the document comes from."""
-    path = document.get("basePath") or "/"
+    path = "/" + str(document.get("basePath") or "").lstrip("/")
     host = document.get("host")
     if not isinstance(host, str) or not host:
         return [{"url": path}]
@@ -26,14 +26,15 @@ def servers(document: dict[str, Any]) -> list[dict[str, Any]]:
 def security_schemes(document: dict[str, Any]) -> dict[str, Any]:
     """Return the security schemes of a Swagger document."""
     schemes: dict[str, Any] = {}
-    for name, scheme in (document.get("securityDefinitions") or {}).items():
+    defined = document.get("securityDefinitions")
+    for name, scheme in defined.items() if isinstance(defined, dict) else ():
         if not isinstance(scheme, dict):
             continue
         if scheme.get("type") == "basic":
             schemes[name] = {"type": "http", "scheme": "basic"}
         elif scheme.get("type") == "oauth2":
             flow = {key: scheme[key] for key in ("tokenUrl", "authorizationUrl", "scopes") if key in scheme}
-            schemes[name] = {"type": "oauth2", "flows": {_FLOWS.get(scheme.get("flow", ""), "implicit"): flow}}
+            schemes[name] = {"type": "oauth2", "flows": {_FLOWS.get(str(scheme.get("flow")), "implicit"): flow}}
         else:
             schemes[name] = scheme
     return schemes

@@ -12,7 +12,7 @@
 //              {op: "ping"}
 //              {op: "end"}                  print what is still to be printed, and end
 //   from us    {op: "ready", node}                once; {op: "old", node} where this Node.js is too old
-//              {op: "done", id} + result          {op: "failed", id, text, retryable, result}
+//              {op: "done", id} + result          {op: "failed", id, text, retryable, result, at, stack}
 //                                             (`result`: the rejected result, as text, of a tool that ran)
 //              {op: "pong"}
 //              {op: "over", text}                 a module has ended the process
@@ -275,7 +275,8 @@ function told (error, shown) {
   try {
     const text = error instanceof Refused ? error.message : `${place(error) ?? shown}: ${said(error)}`
     const result = error instanceof Refused ? error.result : undefined
-    return { text: text.slice(0, 20_000), retryable: error?.retryable !== false, result }
+    const stack = error instanceof Refused ? undefined : trace(error)
+    return { text: text.slice(0, 20_000), retryable: error?.retryable !== false, result, at: place(error, true), stack }
   } catch {
     return { text: `${shown}: it threw what cannot be shown`, retryable: true }
   }
@@ -288,17 +289,40 @@ function said (error, depth = 0) {
   return text + inner
 }
 
-// `tools/x.mjs:3:9`: the last place in the directory's own code that an error came through.
-function place (error) {
+const FRAME = /^ +at (?:(?:async )?(.+?) \()?(?:async )?(file:\/\/\/.*|\/.*?):(\d+):(\d+)\)?$/
+
+// `tools/x.mjs:3:9`: the last place in the directory's own code that an error came through; with the function if `named`.
+function place (error, named = false) {
   const stack = error instanceof Error && typeof error.stack === 'string' ? error.stack : ''
   for (const line of stack.split('\n')) {
-    const found = /(file:\/\/\/.*|\/.*?):(\d+):(\d+)\)?$/.exec(line)
+    const found = FRAME.exec(line)
     if (found === null) continue
-    const file = found[1].startsWith('file:') ? fileURLToPath(found[1]) : found[1]
+    const file = found[2].startsWith('file:') ? fileURLToPath(found[2]) : found[2]
     if (!file.startsWith(root + sep)) continue
-    return `${relative(root, file)}:${found[2]}:${found[3]}`
+    return `${relative(root, file)}:${found[3]}:${found[4]}${named && found[1] ? ` in ${found[1]}` : ''}`
   }
   return null
+}
+
+// The stack with its causes; frames of this file and of Node.js are one line.
+function trace (error) {
+  if (!(error instanceof Error)) return undefined
+  const lines = []
+  let folded = 0
+  const fold = () => {
+    if (folded) lines.push(`    … ${folded} frame${folded > 1 ? 's' : ''} of Ropewalk and Node.js`)
+    folded = 0
+  }
+  for (const line of inspect(error, { depth: 4 }).slice(0, 100_000).split('\n')) {
+    if (/^ +at /.test(line) && (line.includes(import.meta.url) || /[( ]node:/.test(line))) {
+      folded++
+      continue
+    }
+    fold()
+    lines.push(line.replaceAll(pathToFileURL(root).href + '/', '').replaceAll(root + sep, ''))
+  }
+  fold()
+  return lines.join('\n')
 }
 
 // --- the end --------------------------------------------------------------------------------------

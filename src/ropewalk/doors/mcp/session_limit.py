@@ -1,0 +1,75 @@
+"""The limit of open sessions over HTTP: at the limit, a new session ends the one that has been idle longest.
+
+A session is idle while none of its requests is being answered and no stream of it is open. If no session is idle, the
+SDK refuses the new one with HTTP 503. Requests of 2026-07-28 belong to no session.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..security import Message, Receive, Scope, Send, Site
+
+_ID: Final = b"mcp-session-id"
+_VERSION: Final = b"mcp-protocol-version"
+
+
+class SessionLimit:
+    """An ASGI app around the SDK's, whose limit must be the same."""
+
+    def __init__(self, site: Site, max_sessions: int) -> None:
+        self._site, self._max_sessions = site, max_sessions
+        # How many requests of a session are in progress, by its id; the session that was used longest ago comes first.
+        # Some may have ended: the SDK ends them after 30 idle minutes, and they are forgotten here as the oldest.
+        self._requests: dict[bytes, int] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: dict[bytes, bytes] = dict(scope.get("headers", ()))
+        if scope["type"] != "http" or (_ID not in headers and not _opens_session(scope, headers)):
+            await self._site(scope, receive, send)
+            return
+        id = headers.get(_ID, b"")
+        if not id and len(self._requests) >= self._max_sessions:
+            await self._end_oldest(scope)
+
+        async def note_session(message: Message) -> None:
+            nonlocal id
+            opened = dict(message.get("headers", ())).get(_ID) if message["type"] == "http.response.start" else None
+            if not id and opened and message["status"] < 400:
+                id = opened
+                self._requests[id] = 1
+            await send(message)
+
+        if id in self._requests:
+            self._requests[id] = self._requests.pop(id) + 1
+        try:
+            await self._site(scope, receive, note_session)
+        finally:
+            if id in self._requests:
+                self._requests[id] = self._requests.pop(id) - 1
+                if scope["method"] == "DELETE":
+                    del self._requests[id]
+
+    async def _end_oldest(self, scope: Scope) -> None:
+        """End the session that has been idle longest, in the way its client would."""
+        oldest = next((id for id, requests in self._requests.items() if not requests), None)
+        if oldest is None:
+            return
+        del self._requests[oldest]
+        headers = [(name, value) for name, value in scope["headers"] if name in (b"host", b"accept")]
+
+        async def no_body() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def no_answer(_: Message) -> None:
+            return
+
+        await self._site({**scope, "method": "DELETE", "headers": [*headers, (_ID, oldest)]}, no_body, no_answer)
+
+
+def _opens_session(scope: Any, headers: dict[bytes, bytes]) -> bool:
+    """Return True for a request that may open a session."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+    version = headers.get(_VERSION)
+    return scope["method"] == "POST" and (version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS)

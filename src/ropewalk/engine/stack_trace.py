@@ -1,0 +1,271 @@
+"""Stack traces of failed nodes: the place in the user's code, and the stack with everything else folded.
+
+A trace is made when a node fails, and is part of its failure from then on. Frames of Ropewalk, asyncio and anyio become
+one line. The text is bounded, and no secret that this process knows is in it. Exceptions of tools that do not run in
+this process (JavaScript modules, HTTP, MCP) and failures of recorded runs carry their `trace` already.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sysconfig
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from itertools import groupby
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import Any, Final
+
+from ..config.secrets import ProcessSecrets
+from ..errors import (
+    ExpressionError,
+    FlowFailed,
+    InvalidValue,
+    NodeFailed,
+    StackTrace,
+    ToolError,
+    describe_exception,
+    storable_text,
+)
+from ..tools.module_result import ModuleFailed
+
+MAX_FRAMES: Final = 40
+"""Frames of one exception that are shown: the first 10 and the last 30."""
+MAX_BYTES: Final = 8_000
+"""Bytes of one stack; the middle of a longer one is left out."""
+MAX_RUN_BYTES: Final = 2_000_000
+"""Bytes of all stacks of a run; failures after that have only their place."""
+_HEAD_FRAMES: Final = 10
+_HEAD_BYTES: Final = 2_000
+_MAX_CHAIN: Final = 20  # exceptions that led to one another
+_MAX_MEMBERS: Final = 5  # of a group
+_MAX_DEPTH: Final = 4  # of groups in groups
+_REPEATS: Final = 3  # frames of a recursion that are shown
+_ROOT: Final = f"{Path(__file__).parents[1]}{os.sep}"
+_LIBRARIES: Final = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("platstdlib") + os.sep)
+_PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_FOLDED: Final = ("asyncio", "anyio", "concurrent")
+_CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n"
+_CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n"
+_WRAPPERS: Final = (ToolError, NodeFailed, FlowFailed, ModuleFailed, RuntimeError)
+
+
+def trace_of(error: BaseException, run: Any) -> StackTrace | None:
+    """Return the stack trace of a failure, without secrets; None if no code outside of Ropewalk raised it."""
+    if isinstance(error, ToolError) and error.trace is not None:
+        return error.trace  # the journal has asked for it before
+    trace = _recorded_trace(error) or _python_trace(origin(error), _project_of(run))
+    if trace is None:
+        return None
+    trace = StackTrace(run.redact(trace.at), None if trace.text is None else _safe_text(trace.text, run))
+    if isinstance(error, ToolError):
+        error.trace = trace
+    return trace
+
+
+def origin(error: BaseException) -> BaseException:
+    """Return the exception that user code or a library raised, out of the errors that Ropewalk has wrapped it in."""
+    while (cause := error.__cause__) is not None and _is_wrapper(error):
+        error = cause
+    return error
+
+
+def local_cause(error: BaseException | None) -> BaseException | None:
+    """Return the exception behind the failure of a run, with a traceback that begins in the user's code."""
+    cause = None if error is None else origin(error)
+    if cause is None or isinstance(cause, NodeFailed) or getattr(cause, "is_recorded", False):
+        return None  # nothing was raised in this process
+    trace = cause.__traceback__
+    while trace is not None and _folded_name(trace.tb_frame.f_code.co_filename) is not None:
+        trace = trace.tb_next
+    return cause if trace is None else cause.with_traceback(trace)
+
+
+def _is_wrapper(error: BaseException) -> bool:
+    """Return True if Ropewalk has made this exception out of its cause."""
+    code = _last_code(error.__traceback__)
+    if code is not None and _folded_name(code.co_filename) is None:
+        return False  # user code raised it, such as a ToolError with a cause
+    if isinstance(error, (ExpressionError, InvalidValue)):
+        return error.__cause__ is not None and _place(error.__cause__, "") is not None  # of a registered transform
+    return isinstance(error, _WRAPPERS)
+
+
+def _last_code(trace: TracebackType | None) -> CodeType | None:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return None if trace is None else trace.tb_frame.f_code
+
+
+def _recorded_trace(error: BaseException) -> StackTrace | None:
+    """Return the trace that an exception brings along: of another process, or of a run inside this one."""
+    while True:
+        trace: StackTrace | None = getattr(error, "trace", None)
+        if isinstance(trace, StackTrace):
+            return trace
+        if error.__cause__ is None or not _is_wrapper(error):
+            return None
+        error = error.__cause__
+
+
+def _python_trace(error: BaseException, project: str) -> StackTrace | None:
+    at = _place(error, project)
+    return None if at is None else StackTrace(at, "\n".join(_lines(error, project)))
+
+
+def _project_of(run: Any) -> str:
+    """Return the directory from which paths are shown: that of the project, else the working directory."""
+    while run.parent is not None:
+        run = run.parent
+    row = getattr(run.log, "run", None)
+    return str((getattr(row, "context", None) or {}).get("project") or os.getcwd())
+
+
+def _safe_text(text: str, run: Any) -> str | None:
+    """Return a stack without secrets, of at most MAX_BYTES; None once the run has MAX_RUN_BYTES of them."""
+    if run.stack_bytes >= MAX_RUN_BYTES:
+        return None
+    safe = _process_secrets().redaction.text(run.redact(storable_text(text)))
+    data = safe.encode()
+    if len(data) > MAX_BYTES:
+        head, tail = data[:_HEAD_BYTES], data[_HEAD_BYTES - MAX_BYTES :]
+        middle = f"\n… {len(data) - MAX_BYTES:,} bytes are left out …\n"
+        safe = head.decode(errors="ignore") + middle + tail.decode(errors="ignore")
+    run.stack_bytes += min(len(data), MAX_BYTES)
+    return safe
+
+
+@cache
+def _process_secrets() -> ProcessSecrets:
+    return ProcessSecrets(os.environ)
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+@lru_cache(1024)
+def _folded_name(file: str) -> str | None:
+    """Return the name under which frames of a file are folded; None for a file whose frames are shown."""
+    if file.startswith(_ROOT):
+        return "Ropewalk"
+    library = _path_in_library(file)
+    package = None if library is None else Path(library).parts[0]
+    return package if package in _FOLDED else None
+
+
+@lru_cache(1024)
+def _path_in_library(file: str) -> str | None:
+    """Return the path of a file in the standard library or an installed package; None for the user's own code."""
+    for folder in _PACKAGES:
+        if folder in file:
+            return file.rpartition(folder)[2]
+    if file.startswith("<frozen "):
+        return file
+    return next((file[len(folder) :] for folder in _LIBRARIES if file.startswith(folder)), None)
+
+
+def _shown_path(file: str, project: str) -> str:
+    """Return a path as people know it: in the project, in a package, or from the working directory."""
+    library = _path_in_library(file)
+    if library is not None:
+        return library
+    for folder in (project, os.getcwd()):
+        if folder and file.startswith(folder + os.sep):
+            return file[len(folder) + 1 :]
+    return file
+
+
+def _place(error: BaseException, project: str) -> str | None:
+    """Return the last place in the user's code that an exception came through, else in a library."""
+    if isinstance(error, BaseExceptionGroup) and error.exceptions:
+        leaf = error.exceptions[0]
+        for _ in range(_MAX_DEPTH):
+            leaf = leaf.exceptions[0] if isinstance(leaf, BaseExceptionGroup) else leaf
+        if (at := _place_in(leaf.__traceback__, project)) is not None:
+            return at
+    return _place_in(error.__traceback__, project)
+
+
+def _place_in(trace: TracebackType | None, project: str) -> str | None:
+    own = library = None
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if _folded_name(file) is None:
+            library = trace
+            own = trace if _path_in_library(file) is None else own
+        trace = trace.tb_next
+    last = own or library
+    if last is None:
+        return None
+    code = last.tb_frame.f_code
+    return f"{_shown_path(code.co_filename, project)}:{last.tb_lineno} in {code.co_name}"
+
+
+def _lines(error: BaseException, project: str, depth: int = 0) -> Iterator[str]:
+    """Yield the stack of an exception as Python prints it, the exceptions that led to it first."""
+    for one, link in reversed(list(_chain(error))):
+        frames = list(_frame_lines(one.__traceback__, project))
+        if frames:
+            yield "Traceback (most recent call last):"
+            yield from frames
+        yield describe_exception(one)
+        notes = getattr(one, "__notes__", None)
+        yield from (str(note) for note in notes if isinstance(note, str)) if isinstance(notes, list) else ()
+        if isinstance(one, BaseExceptionGroup) and depth < _MAX_DEPTH:
+            yield from _member_lines(one, project, depth)
+        if link:
+            yield link
+
+
+def _member_lines(group: BaseExceptionGroup[BaseException], project: str, depth: int) -> Iterator[str]:
+    for number, member in enumerate(group.exceptions[:_MAX_MEMBERS], 1):
+        yield f"  exception {number} of {len(group.exceptions)}:"
+        for line in _lines(member, project, depth + 1):
+            yield "    " + line.replace("\n", "\n    ")
+
+
+def _chain(error: BaseException) -> Iterator[tuple[BaseException, str]]:
+    """Yield an exception and those that led to it, each with the words that follow it."""
+    link, seen = "", set[int]()
+    for _ in range(_MAX_CHAIN):
+        yield error, link
+        seen.add(id(error))
+        before, link = error.__cause__, _CAUSE
+        if before is None and not error.__suppress_context__:
+            before, link = error.__context__, _CONTEXT
+        if before is None or id(before) in seen:
+            return
+        error = before
+
+
+def _frame_lines(trace: TracebackType | None, project: str) -> Iterator[str]:
+    """Yield the lines of the frames; those of Ropewalk and the event loop are one line each time."""
+    frames: list[tuple[str, int, str]] = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    shown: list[str] = []
+    for folded, listed in groupby(frames, lambda frame: _folded_name(frame[0]) is not None):
+        group = list(listed)
+        if folded:
+            names = sorted({str(_folded_name(file)) for file, _, _ in group})
+            shown.append(f"  … {len(group)} frame{'s' * (len(group) != 1)} of {' and '.join(names)}")
+            continue
+        for frame, same in groupby(group):
+            count = len(list(same))
+            shown += [_frame_text(*frame, project)] * min(count, _REPEATS)
+            if count > _REPEATS:
+                shown.append(f"  [Previous line repeated {count - _REPEATS} more times]")
+    if len(shown) > MAX_FRAMES:
+        left_out = f"  … {len(shown) - MAX_FRAMES} frames are left out"
+        shown = [*shown[:_HEAD_FRAMES], left_out, *shown[_HEAD_FRAMES - MAX_FRAMES :]]
+    yield from shown
+
+
+def _frame_text(file: str, line: int, name: str, project: str) -> str:
+    linecache.checkcache(file)
+    source = linecache.getline(file, line).strip()
+    place = f'  File "{_shown_path(file, project)}", line {line}, in {name}'
+    return f"{place}\n    {source}" if source else place

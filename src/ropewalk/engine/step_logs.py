@@ -1,0 +1,226 @@
+"""The logs of the steps of a run: what their tools print and log, bounded, redacted, journaled and reported.
+
+A step keeps its first and its last lines. While it runs, new lines are reported as events `node.log` at most ten times
+a second, and its journal entry of the kind `log` is written at growing intervals, the last time at the end of the run.
+A run whose tools print nothing has no `StepLogs`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from contextvars import Context
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from ..config.secrets import ProcessSecrets
+from ..errors import RopewalkError
+from ..journal.protocol import LOG, Entry
+from ..tools.output import SETTLE
+from ..values import Json
+from .frame import Frame, NodeSlot, path_of
+
+_LONGEST_LINE: Final = 10_000
+"""Characters of a line."""
+_EVENT_SECONDS: Final = 0.1
+_STEPS_PER_RUN: Final = 100
+"""A run keeps at most the characters of this many full steps."""
+_NO_CONTEXT: Final = Context()
+"""Without a current step: who handles an event may print, and would report that again."""
+
+
+class LogLine(NamedTuple):
+    """A line of a step: when, from which stream (stdout, stderr, log, server), its level, and its text."""
+
+    at: float
+    stream: str
+    level: str
+    text: str
+
+    def to_dict(self) -> dict[str, Json]:
+        """Convert the line to JSON."""
+        line: dict[str, Json] = {"at": round(self.at, 3), "stream": self.stream, "text": self.text}
+        return {**line, "level": self.level} if self.level else line
+
+
+class StepLogs:
+    """The logs of the steps of one run, by path."""
+
+    def __init__(self, run: Any) -> None:
+        self._run, self._lock = run, threading.Lock()
+        self._steps: dict[str, StepLog] = {}
+        self.room = run.log_limits.characters * _STEPS_PER_RUN
+
+    def of(self, frame: Frame, node_slot: NodeSlot) -> StepLog:
+        """Return the log of a step."""
+        path = path_of(frame, node_slot)
+        step = self._steps.get(path)
+        if step is None:
+            with self._lock:
+                step = self._steps.setdefault(path, StepLog(self._run, self, path, node_slot))
+        return step
+
+    def report(self, path: str) -> None:
+        """Report new lines of a step that ends now."""
+        if (step := self._steps.get(path)) is not None:
+            step.report()
+
+    def entries(self) -> list[Entry]:
+        """Return a journal entry for each step."""
+        return [step.entry() for step in list(self._steps.values())]
+
+    def close(self) -> None:
+        """Report and journal what is left."""
+        for read in SETTLE:
+            read()
+        for step in list(self._steps.values()):
+            step.close()
+
+
+class StepLog:
+    """The log of one step; implements `tools.output.Output`."""
+
+    def __init__(self, run: Any, logs: StepLogs, path: str, node_slot: NodeSlot) -> None:
+        self._run, self._logs, self._path, self._node = run, logs, path, node_slot
+        self._limits = run.log_limits
+        self._lock = threading.Lock()
+        self._first: list[LogLine] = []
+        self._last: deque[LogLine] = deque()
+        self._sizes = [0, 0]  # characters of the first lines, and of the last
+        self._left_out = 0
+        self._partial: dict[str, str] = {}
+        self._began = time.time()
+        self._count = self._reported = self._written = 0
+        self._write_after = self._began
+        self._interval = 2 * _EVENT_SECONDS
+        self._is_scheduled = False
+        self._restore()
+
+    def _restore(self) -> None:
+        """Begin with what an earlier execution of the step has journaled."""
+        entry = self._run.log.past.get((self._path, LOG))
+        data: Any = None if entry is None else entry.data
+        if data:
+            for line in data["lines"]:
+                self._keep(LogLine(line["at"], line["stream"], line.get("level", ""), line["text"]))
+            self._left_out += data.get("leftOut", 0)
+            self._reported = self._written = self._count
+
+    def write(self, stream: str, text: str) -> None:
+        """Add a piece of what a stream prints; each newline in it ends a line."""
+        with self._lock:
+            *lines, rest = (self._partial.get(stream, "") + text).split("\n")
+            self._partial[stream] = rest[: _LONGEST_LINE + 1]
+            now = time.time() if lines else 0.0
+            for line in lines:
+                self._keep(LogLine(now, stream, "", line))
+        if lines:
+            self._schedule()
+
+    def add(self, stream: str, text: str, level: str = "") -> None:
+        """Add a whole text, which may have several lines."""
+        now = time.time()
+        with self._lock:
+            for line in text.removesuffix("\n").split("\n"):
+                self._keep(LogLine(now, stream, level, line))
+        self._schedule()
+
+    def _keep(self, line: LogLine) -> None:
+        text = line.text
+        if len(text) > _LONGEST_LINE:
+            text = f"{text[:_LONGEST_LINE]}… (the rest of this line is left out)"
+            line = line._replace(text=text)
+        self._count += 1
+        lines, size = self._limits.lines // 2, self._limits.characters // 2
+        if not self._last and len(self._first) < lines and self._sizes[0] + len(text) <= size:
+            self._first.append(line)
+            self._sizes[0] += len(text)
+            self._logs.room -= len(text)
+            return
+        self._last.append(line)
+        self._sizes[1] += len(text)
+        most = size if self._logs.room > 0 else 0
+        while self._last and (len(self._last) > lines or self._sizes[1] > most):
+            self._sizes[1] -= len(self._last.popleft().text)
+            self._left_out += 1
+
+    def _shown(self, lines: Iterable[LogLine]) -> list[Json]:
+        """Return lines as JSON, without secrets: only here, because most lines of a flood are dropped before."""
+        redaction, shown = _secrets().redaction, list[Json]()
+        for line in lines:
+            text = redaction.text(str(self._run.redact(line.text.removesuffix("\r"))))
+            shown.append(line._replace(text=text.encode("utf-8", "replace").decode()).to_dict())
+        return shown
+
+    # --- reporting, on the loop of the run
+
+    def _schedule(self) -> None:
+        loop = self._run.loop
+        if self._is_scheduled or loop.is_closed():
+            return
+        self._is_scheduled = True
+        with contextlib.suppress(RuntimeError):  # the loop was closed just now
+            loop.call_soon_threadsafe(self._flush, context=_NO_CONTEXT.copy())
+
+    def _flush(self) -> None:
+        self._is_scheduled = False
+        if not self._run.playing or self._written == self._count:
+            return
+        self.report()
+        now = time.time()
+        if now >= self._write_after:
+            self._journal()
+            self._write_after, self._interval = now + self._interval, min(5.0, 2 * self._interval)
+        self._is_scheduled = True
+        self._run.loop.call_later(_EVENT_SECONDS, self._flush, context=_NO_CONTEXT.copy())
+
+    def report(self) -> None:
+        """Report what is new."""
+        with self._lock:
+            fresh = self._count - self._reported
+            if not fresh:
+                return
+            lines = [*self._first, *self._last][-fresh:]
+            self._reported = self._count
+        if self._run.watcher is not None:
+            data: dict[str, Json] = {"lines": self._shown(lines)}
+            if fresh > len(lines):
+                data["leftOut"] = fresh - len(lines)
+            self._run.report("node.log", self._path, self._node.name, data)
+
+    def close(self) -> None:
+        """End unfinished lines, and report and journal what is left."""
+        for stream, rest in self._partial.items():
+            if rest:
+                self.write(stream, "\n")
+        self.report()
+        self._journal()
+
+    def _journal(self) -> None:
+        if self._written != self._count:
+            self._written = self._count
+            with contextlib.suppress(RopewalkError):  # the log of a step is no reason for a run to fail
+                self._run.log.append(self.entry()).add_done_callback(_retrieve)
+
+    def entry(self) -> Entry:
+        """Return the journal's entry of the log so far."""
+        with self._lock:
+            data: dict[str, Json] = {"lines": self._shown((*self._first, *self._last))}
+            if self._left_out:
+                data["leftOut"] = self._left_out
+                data["after"] = len(self._first)
+        return Entry(self._path, LOG, self._node.id, data, "", self._began, time.time())
+
+
+def _retrieve(future: Any) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+@cache
+def _secrets() -> ProcessSecrets:
+    return ProcessSecrets(os.environ)

@@ -1,0 +1,83 @@
+"""The output of a call: what its tool prints and logs while it runs, which is kept with the step that makes the call.
+
+The engine sets `CURRENT` for the task of a step, so tasks and threads that a tool starts have it, too. Whoever has
+something of a tool to keep asks `current_output`: `capture.py` for streams and loggers, a Node.js process and the
+connection of an MCP server for what they get from theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, NamedTuple, Protocol
+
+
+class LogLimits(NamedTuple):
+    """How much is kept of what a step prints and logs: lines, and characters of them."""
+
+    lines: int = 1_000
+    characters: int = 100_000
+
+
+LOG_LIMITS: Final = LogLimits()
+
+
+class Output(Protocol):
+    """Keeps what a tool prints and logs; safe to use from any thread."""
+
+    def write(self, stream: str, text: str) -> None:
+        """Add a piece of what a stream prints; each newline in it ends a line."""
+
+    def add(self, stream: str, text: str, level: str = "") -> None:
+        """Add a whole text, which may have several lines."""
+
+
+class OutputSource(Protocol):
+    """Knows which step its task executes now."""
+
+    def output(self) -> Output | None:
+        """Return the output of the step; None between steps."""
+
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
+        """Record the warnings about the result of the call with an idempotency key; return False if nobody does."""
+
+
+class RunOutput:
+    """The source of a run, until the run is over: timers that were set during it keep its context much longer."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: OutputSource) -> None:
+        self.source: OutputSource | None = source
+
+    def output(self) -> Output | None:
+        """Return the output of the step; None between steps and after the run."""
+        return None if self.source is None else self.source.output()
+
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
+        """Record warnings about the result of a call; return False after the run."""
+        return self.source is not None and self.source.warn_of_call(tool, key, warnings)
+
+
+CURRENT: Final[ContextVar[OutputSource | None]] = ContextVar("ropewalk_output", default=None)
+"""The source for the current task; None outside of runs."""
+
+SETTLE: Final[list[Callable[[], None]]] = []
+"""Called before the output of a run is closed, to read what child processes have printed last."""
+
+
+def current_output() -> Output | None:
+    """Return the output of the step that the current task or thread belongs to; None outside of steps."""
+    source = CURRENT.get()
+    return None if source is None else source.output()
+
+
+@contextmanager
+def uncaptured() -> Iterator[None]:
+    """Let what is written inside go to the real streams, as a question to a person at the terminal must."""
+    token = CURRENT.set(None)
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)

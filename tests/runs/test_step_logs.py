@@ -1,0 +1,235 @@
+"""What tools print and log is kept with their step, whatever prints it and whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from modules.folder import needs_node
+from ropewalk import App, Toolbox, tool
+from ropewalk.config.settings import Limits
+from ropewalk.doors.http.site import make_site
+from ropewalk.events import Event
+from ropewalk.tools.capture import capture
+
+pytestmark = pytest.mark.anyio
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message["method"], message.get("id")
+    answer = {"jsonrpc": "2.0", "id": id}
+    if method == "initialize":
+        info, can = {"name": "s", "version": "1"}, {"tools": {}, "logging": {}}
+        answer["result"] = {"protocolVersion": "2025-06-18", "capabilities": can, "serverInfo": info}
+    elif method == "tools/list":
+        answer["result"] = {"tools": [{"name": "say", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        print("on stderr", file=sys.stderr, flush=True)
+        note = {"level": "warning", "data": "a notification"}
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": note}), flush=True)
+        answer["result"] = {"content": [{"type": "text", "text": "done"}]}
+    else:
+        answer["error"] = {"code": -32601, "message": "no such method"}
+    if id is not None:
+        print(json.dumps(answer), flush=True)
+"""
+SCRIPT = "export default () => { console.log('from JavaScript'); console.error('its error'); return { output: 1 } }"
+
+
+@tool
+async def in_task() -> str:
+    """Print in several ways, and in a task of its own."""
+    print("printed", end="")
+    print(" and ended")
+    print("an error", file=sys.stderr)
+    logging.getLogger("shop").info("logged %d", 7)
+
+    async def inner() -> None:
+        await asyncio.sleep(0)
+        print("in a task")
+
+    await asyncio.create_task(inner())
+    child = await asyncio.create_subprocess_exec("echo", "a child of a task")
+    await child.wait()
+    return "done"
+
+
+@tool
+def in_thread() -> str:
+    """Print in a thread."""
+    print("printed")
+    thread = threading.Thread(target=print, args=("in a thread of its own",))
+    thread.start()
+    thread.join()
+    subprocess.run(["sh", "-c", "echo a child; echo its error >&2"], check=True)
+    return "done"
+
+
+CASES: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "async": (
+        "in_task",
+        [("stdout", "printed and ended"), ("stderr", "an error"), ("log", "logged 7"), ("stdout", "in a task"),
+         ("stdout", "a child of a task")],
+    ),
+    "thread": (
+        "in_thread",
+        [("stdout", "printed"), ("stdout", "in a thread of its own"), ("stdout", "a child"), ("stderr", "its error")],
+    ),
+    "mcp": ("s:say", [("server", "on stderr"), ("server", "a notification")]),
+}  # fmt: skip
+
+
+def chain(*tools: str, **args: Any) -> dict[str, Any]:
+    nodes = [{"id": f"n{i}", "type": "tool", "tool": name, "params": args} for i, name in enumerate(tools)]
+    return {"kind": "chain", "name": "c", "nodes": nodes}
+
+
+async def shown(app: App, run_id: str) -> list[dict[str, Any]]:
+    transport = httpx2.ASGITransport(make_site(app, None))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get(f"/api/runs/{run_id}/logs")
+        assert answer.status_code == 200, answer.text
+        lines: list[dict[str, Any]] = answer.json()["lines"]
+        return lines
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("case", CASES)
+async def test_lines_reach_the_record_the_events_and_http(tmp_path: Path, case: str, store: str) -> None:
+    name, expected = CASES[case]
+    (tmp_path / "server.py").write_text(SERVER)
+    servers = {"s": {"command": sys.executable, "args": [str(tmp_path / "server.py")]}} if case == "mcp" else None
+    toolbox = Toolbox([in_task, in_thread], mcp=servers)
+    events: list[Event] = []
+    address = store if store == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
+    with capture(None):
+        async with App(address, toolbox=toolbox) as app:
+            outcome = await app.run(chain(name), on_event=events.append)
+            assert outcome.status == "completed"
+            kept = [(line["stream"], line["text"]) for line in app.runs.logs(outcome.run_id)]
+            assert sorted(kept) == sorted(expected)
+            told: list[Any] = [event.data for event in events if event.kind == "node.log"]
+            assert sorted((line["stream"], line["text"]) for data in told for line in data["lines"]) == sorted(expected)
+            assert [line["text"] for line in await shown(app, outcome.run_id)] == [text for _, text in kept]
+            assert [event.path for event in events if event.kind == "node.log"] == ["n0"] * len(told)
+
+
+@needs_node
+async def test_lines_of_javascript(tmp_path: Path) -> None:
+    (tmp_path / "x.mjs").write_text(SCRIPT)
+    nodes = [{"id": "a", "kind": "tool", "impl": "./x.mjs", "args": {}}]
+    document = {"name": "e", "version": "0.1.0", "state": {"schema": {}}, "graph": {"nodes": nodes}}
+    (tmp_path / "experience.yaml").write_text(json.dumps(document))
+    async with App("memory") as app:
+        outcome = await app.run(tmp_path)
+        lines = [(line["stream"], line["text"]) for line in app.runs.logs(outcome.run_id)]
+        assert sorted(lines) == [("stderr", "its error"), ("stdout", "from JavaScript")]
+
+
+async def test_lines_belong_to_the_step_that_prints_them(tmp_path: Path) -> None:
+    @tool
+    async def say(word: str) -> str:
+        """Say a word, with a pause in which others speak."""
+        print(word)
+        await asyncio.sleep(0)
+        print(word)
+        return word
+
+    inner = {**chain("say", word="inner"), "name": "inner"}
+    body = [{"id": "one", "type": "tool", "tool": "say", "params": {"word": "$item"}}]
+    nodes = [
+        {"id": "each", "type": "loop", "items": ["x", "y", "z"], "concurrency": 3, "nodes": body},
+        {"id": "part", "type": "tool", "tool": "inner", "dependsOn": []},
+    ]
+    with capture(None):
+        async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[say]) as app:
+            app.toolbox.register(app.as_tool(inner))
+            outcome = await app.run({"kind": "chain", "name": "c", "nodes": nodes})
+            found = [(line["path"], line["text"]) for line in app.runs.logs(outcome.run_id)]
+            words = {"each[0]/one": "x", "each[1]/one": "y", "each[2]/one": "z", "part/n0": "inner"}
+            assert sorted(found) == sorted(2 * list(words.items()))
+            assert len(app.runs.logs(outcome.run_id, "each")) == 6
+            assert len(app.runs.logs(outcome.run_id, "each[1]")) == 2
+            assert app.runs.logs(outcome.run_id, "eac") == []
+
+
+async def test_the_first_and_last_lines_are_kept_within_the_limits(tmp_path: Path) -> None:
+    @tool
+    def flood(count: int) -> int:
+        """Print many lines."""
+        for i in range(count):
+            print(f"line {i}")
+        print("x" * 20_000)
+        return count
+
+    limits = Limits(log_lines=10)
+    with capture(None):
+        async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[flood], limits=limits) as app:
+            outcome = await app.run(chain("flood", count=1000))
+            lines = app.runs.logs(outcome.run_id)
+            shown = [line.get("text", line.get("leftOut")) for line in lines]
+            assert shown[:-1] == [*(f"line {i}" for i in range(5)), 991, *(f"line {i}" for i in range(996, 1000))]
+            assert [line["number"] for line in lines] == [1, 2, 3, 4, 5, 996, 997, 998, 999, 1000, 1001]
+            assert len(str(shown[-1])) < 10_100
+
+
+async def test_secrets_are_masked_and_what_nobody_runs_is_not_captured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "hunter2hunter2")
+
+    @tool
+    async def tell(token: str) -> str:
+        """Print what nobody should."""
+        print(f"it is {token}")
+        return "done"
+
+    with capture(None):
+        async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[tell], secrets=["SHOP_TOKEN"]) as app:
+            print("before")
+            outcome = await app.run(chain("tell", token="$secret.SHOP_TOKEN"))
+            print("after")
+            assert [line["text"] for line in app.runs.logs(outcome.run_id)] == ["it is $secret.SHOP_TOKEN"]
+    assert capsys.readouterr().out == "before\nafter\n"
+    assert b"hunter2" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())  # noqa: ASYNC240
+
+
+async def test_lines_of_a_step_survive_its_process(tmp_path: Path) -> None:
+    started, attempts = asyncio.Event(), 0
+
+    @tool
+    async def slow() -> int:
+        """Print, and hang the first time."""
+        nonlocal attempts
+        attempts += 1
+        print(f"attempt {attempts}")
+        started.set()
+        if attempts == 1:
+            await asyncio.sleep(3600)
+        return attempts
+
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    with capture(None):
+        async with App(address, tools=[slow]) as app:
+            running = asyncio.ensure_future(app.run(chain("slow"), run_id="r"))
+            await started.wait()
+            running.cancel()
+            await asyncio.wait([running])
+        async with App(address, tools=[slow]) as app:
+            assert [line["text"] for line in app.runs.logs("r")] == ["attempt 1"]
+            outcome = await app.resume("r")
+            assert outcome.status == "completed"
+            assert [(line["number"], line["text"]) for line in app.runs.logs("r")] == [
+                (1, "attempt 1"),
+                (2, "attempt 2"),
+            ]
