@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +33,7 @@ from experiences.scripted_nodes import ScriptedNodes
 from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
 from ropewalk.events import Event
+from ropewalk.notations.json_schema import schema_of
 from ropewalk.schema import compile_schema
 from ropewalk.source.load import load
 
@@ -42,7 +41,7 @@ CASES = Path(__file__).parent / "cases" / "experience"
 KNOWN = {"name", "covers", "experience", "raw", "tools", "input", "state", "expect", "problems", "beyond_schema"}
 KNOWN |= {"answers"}
 BESIDES = ("finalState", "errors", "warnings", "calls", "counts", "peak", "events")
-SCHEMA = compile_schema(json.loads(files("ropewalk.notations").joinpath("experience.schema.json").read_text("utf-8")))
+SCHEMA = compile_schema(schema_of("experience"))
 
 
 def cases() -> Iterator[Any]:

@@ -139,13 +139,15 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
         '{"mcpServers": {"a": {"command": "$HOME/x", "args": ["-c", "for f in *; do echo $f $1; done"], "timeout": 900, '
         '"env": {"KEY": "$KEY_A", "PASS": "pa$word", "FULL": "${B}-$C"}}, '
         '"b": {"url": "https://$HOST/mcp", "headers": {"X": "Bearer $TOKEN"}}, '
-        '"g": {"httpUrl": "https://g.example", "authProviderType": "google_credentials"}}}',
+        '"e": {"command": "e", "cwd": "$HOME/e"}, "f": {"command": "f", "cwd": "sub"}, "g": {"httpUrl": "https://g.example", "authProviderType": "google_credentials"}}}',
         {
             "a": {
                 "command": "${HOME:-$HOME}/x", "args": ["-c", "for f in *; do echo ${f:-$f} $1; done"], "timeout": 0.9,
                 "env": {"KEY": "${KEY_A}", "PASS": "pa${word:-$word}", "FULL": "${B}-${C}"}, "cwd": "HERE",
             },
             "b": {"url": "https://${HOST}/mcp", "headers": {"X": "Bearer ${TOKEN}"}},
+            "e": {"command": "e", "cwd": "${HOME}/e"},
+            "f": {"command": "f", "cwd": "HERE/sub"},
         },
         {"g": "its login is one of another program"},
     ),

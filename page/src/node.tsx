@@ -179,10 +179,14 @@ function Came({ run, instance, states, calls, earlier }: {
       {end.decision !== undefined && end.decision !== null && <Value of={end.decision} label={Array.isArray(end.decision) ? `Items, ${end.decision.length.toLocaleString()}` : "Decision"} />}
       {end.status === "recovered" && <p>Recovered from: {messageOf(end.error)}</p>}
       {["ok", "recovered", "undone"].includes(end.status) && end.value !== undefined && end.value !== null && <Value of={end.value} label="Output" />}
-      {(end.status === "failed" || end.status === "recovered") && <Value of={end.error ?? null} label="Recorded error" />}
+      {(end.status === "failed" || end.status === "recovered") && <Value of={withoutStack(end.error ?? null)} label="Recorded error" />}
     </>
   );
 }
+
+/** An error without its stack, which has a place of its own. */
+const withoutStack = (error: Json): Json =>
+  error !== null && typeof error === "object" && !Array.isArray(error) ? Object.fromEntries(Object.entries(error).filter(([name]) => name !== "stack")) : error;
 
 const clock = (at: number) => CLOCK.format(at);
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });

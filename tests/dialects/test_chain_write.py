@@ -14,7 +14,7 @@ from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Flow, Graph, Node
 from ropewalk.notations.chain.render import compile_document as compile_chain
 from ropewalk.notations.registry import NOTATIONS
-from ropewalk.ops import Call, Map, Validate
+from ropewalk.ops import Call, Map, Require
 
 
 def chain_of(built: Any) -> dict[str, Any]:
@@ -158,13 +158,13 @@ def test_everything_that_chains_cannot_hold_is_told_at_once() -> None:
 def test_what_the_graph_learns_later_is_refused_until_chains_have_a_word_for_it() -> None:
     call = Node(id="a", op=Call(tool="t", args=Lit({}), also=Lit({"x": 1})), result=Ref("out", ("a", "b")))
     kept = Node(id="k", op=Map(items=Lit([1]), body=Graph(nodes=(), result=Lit(True)), limit=2, select=True))
-    checked = Node(id="v", op=Validate(value=Lit(1), schema=True))
+    checked = Node(id="v", op=Require(value=Lit(1), holds=Lit(True), message=Lit("no")))
     body = Graph(nodes=(call, kept, checked), ordered=True, result=Ref("out", ("v",)))
     told = refusals(Built(Flow(name="new", body=body)))
     assert told == [
         "a: chains cannot express the extra inputs of a module",
         "k: chains cannot express a tool that filters elements (select, filter)",
-        "v: chains have no validate nodes",
+        "v: chains have no require nodes",
     ]
 
 

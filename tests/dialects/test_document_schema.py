@@ -12,6 +12,7 @@ from ropewalk.errors import InvalidFlow
 from ropewalk.notations import composite, runchain
 from ropewalk.notations.chain import read as chain
 from ropewalk.notations.composition import read as composition
+from ropewalk.notations.experience import read as experience
 from ropewalk.notations.fields import camel, snake
 from ropewalk.notations.json_schema import schema_of
 from ropewalk.notations.plan import read as plan
@@ -20,7 +21,7 @@ from ropewalk.schema import compile_schema
 from ropewalk.source.load import load
 
 CASES = Path(__file__).parents[1] / "cases"
-EDITORS = {kind: compile_schema(schema_of(kind)) for kind in ("chain", "composition", "composite", "plan", "runchain")}
+EDITORS = {kind: compile_schema(schema_of(kind)) for kind in NOTATIONS if kind not in ("agent", "flow")}
 PAUSE = {"id": "a", "type": "delay", "delay": 1}
 STEP = {"name": "s", "tool": "t", "inputMapping": {"q": "$input"}}
 
@@ -94,6 +95,7 @@ def test_what_the_reader_takes_fits(kind: str, document: dict[str, Any]) -> None
         ("chain", chain.CHAIN_FIELDS),
         ("composition", composition.FIELDS),
         ("composite", composite.FIELDS),
+        ("experience", experience.DOCUMENT),
         ("plan", plan.FIELDS),
         ("runchain", runchain.FIELDS),
     ],

@@ -223,7 +223,7 @@ async def test_stream_gives_the_events_and_then_the_outcome() -> None:
     ]  # fmt: skip
     assert stream.outcome is not None
     assert stream.outcome.results == {"g": ["part0"]}
-    assert events[-1].data == stream.outcome.to_dict()
+    assert events[-1].data == stream.outcome.to_answer()
     assert events[:-1] == heard
     assert {event.run_id for event in events} == {"mine"} == {stream.run_id}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from experiences.conftest import Make
 from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, InvalidInput
+from ropewalk.notations.json_schema import schema_of
 from ropewalk.tools.tool import tool
 
 NODE = shutil.which("node")
@@ -326,9 +326,7 @@ def test_a_drawing_is_in_the_words_of_the_document(make: Make) -> None:
 
 def test_the_schema_is_that_of_a_json_schema_validator(make: Make) -> None:
     """EXP-DOC-7"""
-    from importlib.resources import files
-
-    schema = json.loads(files("ropewalk.notations").joinpath("experience.schema.json").read_text("utf-8"))
+    schema = schema_of("experience")
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["required"] == ["name", "version", "state", "graph"]
 

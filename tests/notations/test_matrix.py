@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from ropewalk import App, InvalidFlow, ToolError, tool
+from ropewalk.notations.json_schema import schema_of
+from ropewalk.schema import compile_schema
 
 NOTATIONS = ("chain", "composition", "composite", "experience")
 PAGE = Path(__file__).parents[2] / "docs" / "node-fields.md"
@@ -405,6 +407,21 @@ def test_a_wrong_field_has_its_place_whatever_its_word(word: str, notation: str)
     first = caught.value.problems[0].place
     assert first is not None
     assert f'"{word}"' in "".join(lines[first.line - 2 : first.line])
+
+
+BEYOND_SCHEMAS = ("args", "params", "inputMapping", "input_mapping")
+"""Their faults are in what references mean."""
+
+
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_editors_accept_and_refuse_what_the_reader_does(notation: str) -> None:
+    schema = compile_schema(schema_of(notation))
+    for name, row in ROWS.items():
+        assert schema.problems(row.make(notation)) == [], name
+    for word in WRONG.keys() - set(BEYOND_SCHEMAS):
+        assert schema.problems(document(notation, node(notation, "a", **{word: WRONG[word]}))), word
+    twice = node(notation, "a", on_error="skip", onError="skip")
+    assert schema.problems(document(notation, twice))
 
 
 @pytest.mark.parametrize("notation", ["composition", "composite"])

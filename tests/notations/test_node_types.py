@@ -193,18 +193,20 @@ def test_every_other_place_that_names_the_types_names_all_of_them() -> None:
         assert not missing, f"the row of {name.upper()} in {PAGE.name} does not name {missing}"
 
 
-def test_a_node_that_chains_do_not_have_is_a_loss_and_no_refusal_of_the_rest() -> None:
+@pytest.mark.parametrize("value", ["$input", "$prev", None, {"n": "$input.n"}])
+def test_a_check_of_data_is_written_in_the_other_notation(value: Any) -> None:
+    app = App("memory")
+    check = {"id": "v", "type": "validate", "schema": {"type": "object"}, "inputMapping": value}
     composition = {
         "kind": "composition",
         "name": "made",
-        "nodes": [{"id": "v", "type": "validate", "schema": {"type": "object"}, "inputMapping": "$input"}],
+        "nodes": [{"id": "f", "type": "merge", "sources": [{}]}, check],
     }
-    app = App("memory")
-    with pytest.raises(InvalidFlow, match="chains have no validate nodes"):
-        app.convert(composition, "chain")
-    lossy = app.convert(composition, "chain", allow_loss=True)
-    assert [loss.message for loss in lossy.losses] == ["chains have no validate nodes"]
-    assert lossy["nodes"][0] == {"id": "v", "type": "transform", "input": "${null}"}
+    written = app.convert(composition, "chain")
+    assert written["nodes"][1]["type"] == "validate"
+    ops = [app.load(document).flow.body.nodes[1].op for document in (composition, written)]
+    assert ops[0] == ops[1]
+    assert app.load(app.convert(written, "composition")).flow.body.nodes[1].op == ops[0]
 
 
 TOOL = {"id": "b", "type": "tool", "tool": "up", "args": {"s": "b"}}
@@ -262,6 +264,7 @@ CROSSING: list[tuple[dict[str, Any], Any, list[str]]] = [
         [],
     ),
     ({"type": "branch", "branches": [{"condition": False, "nodes": [TOOL]}], "input": "$input.l"}, ["x", "y"], []),
+    ({"type": "branch", "branches": [{"condition": True, "nodes": []}]}, ["q"], []),
     ({"type": "merge", "sources": ["$input", {"n": 6}]}, {"l": ["x", "y"], "n": 6}, []),
     ({"type": "merge", "sources": ["$input.l", [1]], "strategy": "concat"}, ["x", "y", 1], []),
     ({"type": "conditional", "condition": "$input.n > 3", "then": {"n": "$input.n"}}, {"n": 5}, []),

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from modules.folder import needs_node, written
 from ropewalk import App, tool
+from ropewalk.agents.scripted import ScriptedModel, wants
 from ropewalk.doors.cli.run import summary
 from ropewalk.doors.cli.runs import show
 from ropewalk.doors.http.site import make_site
@@ -24,9 +25,10 @@ from ropewalk.doors.mcp.resources import ProjectResources
 from ropewalk.doors.mcp.results import flow_failed
 from ropewalk.engine import stack_trace
 from ropewalk.errors import FlowFailed
+from ropewalk.events import Event
 from ropewalk.telemetry import instrument
+from ropewalk.telemetry.logs import RunLog
 from ropewalk.tools.backends.http import HttpFailure
-from ropewalk.tools.backends.route import ToolReported
 from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.tool import Tool, ToolBackend
 from ropewalk.tools.toolbox import Toolbox
@@ -145,11 +147,10 @@ class Doors:
             self.mcp = json.loads(resource.contents[0].text)
 
     @property
-    def exception(self) -> dict[str, Any]:
-        """The span event of the node's exception."""
+    def exceptions(self) -> list[dict[str, Any]]:
+        """The span events of the exceptions of nodes."""
         events = [event for span in self.exporter.get_finished_spans() for event in span.events]
-        [event] = [event for event in events if event.name == "exception"]
-        return dict(event.attributes or {})
+        return [dict(event.attributes or {}) for event in events if event.name == "exception"]
 
 
 def checked(doors: Doors, at: str | None, ends: str, cause: type[BaseException] | None) -> str:
@@ -159,9 +160,10 @@ def checked(doors: Doors, at: str | None, ends: str, cause: type[BaseException] 
     assert doors.error.get("at") == at
     failures = [doors.error]
     for run in (doors.http, doors.mcp):
-        failures += [run["errors"][0], run["nodes"][-1]["error"]]
+        [step] = [step for step in run["nodes"] if step["path"] == doors.error["path"]]
+        failures += [run["errors"][0], step["error"]]
     assert {(failure.get("at"), failure["stack"]) for failure in failures} == {(at, stack)}
-    assert doors.exception["exception.stacktrace"] == stack
+    assert doors.exceptions[0]["exception.stacktrace"] == stack
     assert stack.replace("\n", "\n  ") in doors.shown
     if at is not None:
         assert at.partition(" ")[0] in doors.line
@@ -186,7 +188,7 @@ def test_a_function_shows_its_frames_at_every_door(tmp_path: Path, function: Any
     assert f", in {name}\n" in stack
     assert "frames of Ropewalk" in stack or "frame of Ropewalk" in stack
     assert "src/ropewalk" not in stack
-    assert doors.exception["exception.type"] == "KeyError"
+    assert [event["exception.type"] for event in doors.exceptions] == ["KeyError"]
     # The traceback of the cause begins in the tool, as if Ropewalk had not called it.
     assert doors.failed.__cause__ is not None
     trace = doors.failed.__cause__.__traceback__
@@ -231,13 +233,15 @@ def test_an_http_tool_shows_status_and_body(tmp_path: Path, lab: Any) -> None:
     assert checked(doors, None, "the end", HttpFailure).startswith("HTTP 503 Service Unavailable\n\n{")
 
 
-@pytest.mark.parametrize(("name", "cause"), [("report", ToolReported), ("refuse", ServerRefused)])
-def test_an_mcp_tool_shows_data_and_the_end_of_stderr(tmp_path: Path, name: str, cause: type[BaseException]) -> None:
+def test_an_mcp_tool_shows_data_and_the_end_of_stderr(tmp_path: Path) -> None:
     toolbox = Toolbox(mcp={"broken": forked("broken.py")})
-    doors = Doors(tmp_path, chain(f"broken:{name}"), toolbox)
-    stack = checked(doors, None, "disk quota exceeded at /var/lib/index", cause)
-    assert ('data: {"table":"orders"}' in stack) is (name == "refuse")
-    assert "disk quota" not in str(doors.error["message"])
+    nodes = [{"id": name, "type": "tool", "tool": f"broken:{name}"} for name in ("refuse", "report")]
+    doors = Doors(tmp_path, {"kind": "chain", "name": "c", "errorStrategy": "continue", "nodes": nodes}, toolbox)
+    stack = checked(doors, None, "disk quota exceeded at /var/lib/index", ServerRefused)
+    assert 'data: {"table":"orders"}' in stack
+    reported = doors.http["errors"][1]
+    assert reported["stack"].startswith("no luck\n\nthe stderr of the server ends with:\ndisk quota exceeded")
+    assert "disk quota" not in doors.error["message"] + reported["message"]
 
 
 def outcome_of(definition: Any, *tools: Any, **options: Any) -> Any:
@@ -301,9 +305,96 @@ def test_after_many_stacks_a_run_keeps_only_places(monkeypatch: pytest.MonkeyPat
     assert 0 < sum("stack" in error for error in errors) < 10
 
 
-def test_what_reads_an_error_in_a_flow_gets_no_stack() -> None:
+def test_flows_and_models_get_the_message_alone() -> None:
     fallback = chain("in_loop", errorStrategy="fallback", fallback="$error")
     assert set(outcome_of(fallback, in_loop).results["b"]) == {"node", "tool", "message", "kind", "ran", "classes"}
+
+    async def body() -> None:
+        model = ScriptedModel([wants("in_loop", {"x": 1})], "done")
+        async with App("memory", tools=[in_loop], model=model) as app:
+            agent = await app.run({"kind": "agent", "name": "a", "prompt": "p", "tools": ["in_loop"]})
+            recorded = json.dumps(app.runs.get(agent.run_id))
+        assert "KeyError: 'missing'" in str(model.requests[-1].messages)
+        assert "look_up" not in str(model.requests)
+        assert LOOK_UP in recorded
+
+    asyncio.run(body())
+
+
+def test_events_and_debug_logs_have_the_stack(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> list[Any]:
+        events: list[Event] = []
+        async with App("memory", tools=[in_loop]) as app:
+            app.watch(RunLog().take)
+            await app.run(chain("in_loop", errorStrategy="retry", maxRetries=1, retryDelay=1), on_event=events.append)
+        return [event for event in events if event.kind in ("attempt.failed", "node.failed")]
+
+    with caplog.at_level("DEBUG", "ropewalk.runs"):
+        failures = asyncio.run(run())
+    logged = [record.fields for record in caplog.records if record.message in ("attempt.failed", "node.failed")]
+    assert len(logged) == len(failures) == 3
+    for shown in (*logged, *(event.data for event in failures)):
+        assert (shown["at"], shown["stack"].endswith(FRAME)) == (LOOK_UP, True)
+    caplog.clear()
+    with caplog.at_level("INFO", "ropewalk.runs"):
+        asyncio.run(run())
+    assert not any("stack" in record.fields for record in caplog.records)
+
+
+def test_the_cause_of_a_restored_failure_is_gone(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    outcome_of(chain("in_loop"), in_loop, store=store)
+
+    async def body() -> None:
+        async with App(store, tools=[in_loop]) as app:
+            restored = await app.resume("r")
+        assert restored.errors[0]["at"] == LOOK_UP
+        with pytest.raises(FlowFailed) as caught:
+            restored.raise_if_failed()
+        assert caught.value.__cause__ is None
+
+    asyncio.run(body())
+
+
+class Silent(Exception):
+    """Its text cannot be made, its notes are not a list, and it is its own cause."""
+
+    def __init__(self) -> None:
+        self.__cause__, self.__notes__ = self, 5  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def long_chain() -> Exception:
+    error = ValueError(0)
+    for number in range(2_000):
+        after = ValueError(number)
+        after.__cause__ = error
+        error = after
+    return error
+
+
+def nested_groups() -> Exception:
+    error: Exception = ExceptionGroup("inner", [ValueError(str(number)) for number in range(100)])
+    for _ in range(2_000):
+        error = ExceptionGroup("outer", [error])
+    return error
+
+
+@pytest.mark.parametrize(
+    "make", [Silent, long_chain, nested_groups, lambda: ValueError("\ud800\0"), lambda: ValueError("x" * 10**6)]
+)
+def test_an_odd_exception_has_a_bounded_stack(make: Any, tmp_path: Path) -> None:
+    @tool
+    async def odd() -> None:
+        """Raises it."""
+        raise make()
+
+    flow = {"kind": "chain", "name": "c", "nodes": [{"id": "b", "type": "tool", "tool": "odd"}]}
+    [error] = outcome_of(flow, odd, store=f"sqlite:///{tmp_path / 'runs.db'}").errors
+    assert error["at"] == f"{HERE}:{line_of('raise make()')} in odd"
+    assert len(error["stack"].encode()) < stack_trace.MAX_BYTES + 100
 
 
 def test_success_formats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

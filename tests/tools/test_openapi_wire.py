@@ -474,6 +474,19 @@ def test_an_odd_part_costs_no_more_than_itself_and_is_named(name: str) -> None:
     assert repr(source) == before  # it belongs to the caller
 
 
+def test_a_query_that_is_always_the_same_is_sent() -> None:
+    query = {"name": "q", "in": "query", "schema": {"type": "object"}, "style": "form", "explode": True}
+    source = document(query)
+    source["paths"] = {"/p?beta=true&v=%20": source["paths"]["/p"]}
+    assert str(sent(source, {"q": {"a": 1}}).url) == "http://h.example/p?beta=true&v=%20&a=1"
+    with pytest.raises(ValueError, match="'beta' of 'q' is the name of another query parameter"):
+        sent(source, {"q": {"beta": "false"}})
+    scheme = {"type": "apiKey", "in": "query", "name": "v"}
+    source |= {"components": {"securitySchemes": {"k": scheme}}, "security": [{"k": []}]}
+    api = read_openapi(source, name="p", credentials={"k": "x"})
+    assert api.skipped["call"].endswith("its path has a value for the credential 'v'")
+
+
 def test_a_base_path_never_lengthens_the_host() -> None:
     source = {"swagger": "2.0", "host": "h.example", "basePath": "v1", "paths": {}}
     assert read_openapi(source, name="p").base == "https://h.example/v1"

@@ -203,7 +203,8 @@ REFUSED_PATHS = (
     ":18082/steal", ".evil.com/x", "@evil.com/x", "/../../admin", "/..", "/.", "/%2e%2e/admin", "/%2E./admin",
     "/a/.%2e/b", "/%252e%252e/admin", "/..;/admin", "/..%2fadmin", "/..\\admin", "\\\\evil.com", "/a\\..\\b",
     "//evil.com/x",
-    "/a//b", "/x?a=1", "/x#y", "/a\r\nX-Evil: 1", "/a b", "/%zz", "/{id", "/a%00", "/a%5c..%5cb", "evil.com", "",
+    "/a//b", "/x?a={id}", "/x?a=1#y", "/x?a=%zz",
+    "/x#y", "/a\r\nX-Evil: 1", "/a b", "/%zz", "/{id", "/a%00", "/a%5c..%5cb", "evil.com", "",
     "http://evil.com/", "/{other}",
 )  # fmt: skip
 pieces = (

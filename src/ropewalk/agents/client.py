@@ -531,5 +531,5 @@ def completion_of(result: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> 
         warnings=(*warnings, *totals["notes"]),
         model=totals["model"],
         details=totals["details"],
-        run_id=str(result.get("executionId", "")),
+        run_id=str(result.get("runId") or result.get("executionId") or ""),
     )

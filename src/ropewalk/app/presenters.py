@@ -140,7 +140,7 @@ def schedule_line(row: ScheduleRow) -> dict[str, Any]:
         "next": row.next.isoformat() if row.next else None,
         "catchUp": row.catch_up,
         "missed": [
-            {"due": datetime.fromtimestamp(item.due, UTC).isoformat(), "became": item.outcome, "run": item.run}
+            {"due": datetime.fromtimestamp(item.due, UTC).isoformat(), "became": item.outcome, "runId": item.run}
             for item in row.missed
         ],
     }

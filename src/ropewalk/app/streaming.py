@@ -49,10 +49,10 @@ def both(take: Callable[[Event], None], on_event: Callable[[Event], None] | None
 class RunStream(AsyncIterator[Event]):
     """Iterate over the events of one run, once; `app.stream` makes it."""
 
-    # The last event is `run.outcome`; its data is `Outcome.to_dict()`. Events wait in memory for a slow reader; the run
-    # does not wait. Closing the iterator early (`aclose()`, or the end of `async with`) stops the run: its status is
-    # `stopped`. Cancelling the task that iterates cancels the run as it cancels `app.run`, so a run in a durable store
-    # can be resumed.
+    # The last event is `run.outcome`; its data is `Outcome.to_answer()`. Events wait in memory for a slow reader; the
+    # run does not wait. Closing the iterator early (`aclose()`, or the end of `async with`) stops the run: its status
+    # is `stopped`. Cancelling the task that iterates cancels the run as it cancels `app.run`, so a run in a durable
+    # store can be resumed.
     #
     # `run_id`: The id of the run.
     # `outcome`: The outcome, None until the iteration has ended.
@@ -96,7 +96,7 @@ async def _events(
         while (event := await queue.get()) is not None:
             yield event
         ended.append(await task)
-        yield Event(run_id=run_id, kind="run.outcome", at=time(), data=ended[0].to_dict())
+        yield Event(run_id=run_id, kind="run.outcome", at=time(), data=ended[0].to_answer())
     except GeneratorExit:
         await _stopped(task, stop)
         raise

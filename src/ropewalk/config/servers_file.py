@@ -334,15 +334,15 @@ class _Reader:
                 "a command makes the headers of this server, and no such command is run; write headers with ${NAME}"
             )
             raise _LeftOut("headersHelper", message)
+        is_gemini = self.program == ".gemini" or not _GEMINI.isdisjoint(entry) or isinstance(entry.get("trust"), bool)
         if "command" in settings:
-            self._add_process(settings, entry)
+            self._add_process(settings, entry, is_gemini)
         else:
             self._add_headers(settings, entry)
         tool_filter = _tool_filter(entry, self._tools_of_file(name))
         if tool_filter is None:
             return None
         settings |= tool_filter
-        is_gemini = self.program == ".gemini" or not _GEMINI.isdisjoint(entry) or isinstance(entry.get("trust"), bool)
         settings |= _times(entry, is_gemini or self.program in _MILLISECONDS)
         for key in ("mode", "questions"):
             if key in entry:
@@ -375,7 +375,7 @@ class _Reader:
             return None, []
         return [tool.removeprefix(f"@{name}/") for tool in tools if tool.startswith(f"@{name}/")], []
 
-    def _add_process(self, settings: dict[str, Any], entry: Mapping[str, Any]) -> None:
+    def _add_process(self, settings: dict[str, Any], entry: Mapping[str, Any], is_gemini: bool) -> None:
         """Add the environment and the directory of a program."""
         env = _texts_by_name(entry, _ENV)
         for key in ("env_vars", "env_keys"):
@@ -393,7 +393,7 @@ class _Reader:
             settings["env"] = env
         cwd = entry.get("cwd")
         if isinstance(cwd, str):
-            cwd = os.path.expanduser(str(self._fill("cwd", cwd)))
+            cwd = os.path.expanduser(str(self._fill("cwd", cwd, is_gemini)))
             starts_with_variable = cwd.startswith("${")
             cwd = cwd if starts_with_variable or self.workspace == self.directory else str(self.workspace / cwd)
         elif cwd is None and self.workspace != self.directory:

@@ -558,8 +558,9 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
 
 def with_cause(result: dict[str, Json], ending: Ending) -> dict[str, Json]:
     """Return the result of a run; that of a failed one carries the exception of the tool."""
-    error = ending.error or next(iter(ending.failures), None)
-    return result if error is None else FailedResult(result, local_cause(error))
+    if ending.error is None and not ending.failures:
+        return result
+    return FailedResult(result, local_cause(ending.error or ending.failures[0]))
 
 
 class _Abandoned(Exception):

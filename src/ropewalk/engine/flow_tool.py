@@ -300,7 +300,7 @@ def value_of_run(result: dict[str, Json], kind: str) -> Json:
     status = str(result.get("status", "stopped"))
     if status in ("completed", "partial"):
         return value_in(result, kind)
-    run_id = str(result.get("executionId", ""))
+    run_id = str(result.get("runId") or result.get("executionId", ""))
     raise FlowFailed(_reason(result) or f"the run ended as {status}", run_id=run_id, status=status, result=result)
 
 

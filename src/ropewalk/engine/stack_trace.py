@@ -58,7 +58,8 @@ def trace_of(error: BaseException, run: Any) -> StackTrace | None:
     trace = _recorded_trace(error) or _python_trace(origin(error), _project_of(run))
     if trace is None:
         return None
-    trace = StackTrace(run.redact(trace.at), None if trace.text is None else _safe_text(trace.text, run))
+    at = None if trace.at is None else run.redact(storable_text(trace.at))
+    trace = StackTrace(at, None if trace.text is None else _safe_text(trace.text, run))
     if isinstance(error, ToolError):
         error.trace = trace
     return trace
@@ -119,7 +120,14 @@ def _project_of(run: Any) -> str:
     while run.parent is not None:
         run = run.parent
     row = getattr(run.log, "run", None)
-    return str((getattr(row, "context", None) or {}).get("project") or os.getcwd())
+    return str((getattr(row, "context", None) or {}).get("project") or _working_directory())
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return ""
 
 
 def _safe_text(text: str, run: Any) -> str | None:
@@ -170,7 +178,7 @@ def _shown_path(file: str, project: str) -> str:
     library = _path_in_library(file)
     if library is not None:
         return library
-    for folder in (project, os.getcwd()):
+    for folder in (project, _working_directory()):
         if folder and file.startswith(folder + os.sep):
             return file[len(folder) + 1 :]
     return file

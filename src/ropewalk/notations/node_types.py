@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from ..fast_dataclass import dataclass
 from ..ir import Op
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait
 from ..values import KEY_SPELLINGS, Json
 from . import fields as f
 from .fields import (
@@ -643,6 +643,7 @@ for _node_type in (
         check=_check_validate,
         labels=lambda node: {"value": node.word("input") if node.get("input") is not None else "schema"},
         compile=_method("validate"),
+        writes={Validate: _method("write_validate")},
         fails_from_outside=True,
     ),
     DocumentNodeType(

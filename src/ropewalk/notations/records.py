@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from json import dumps
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from ..errors import FlowFailed
+from ..errors import FailedResult, FlowFailed
 from ..values import Json
 from .fields import camel, closest_attribute
 from .registry import NOTATIONS, value_in
@@ -114,12 +114,15 @@ class Outcome(Record):
 
     _read: Callable[[Any], Any] | None = None
     _cause: BaseException | None = None
-    # Names for `runId` and `result` that only Python has.
-    _aliases: tuple[str, ...] = ()
+    # The other name that `result` has in Python.
+    _alias = ""
+
+    def __getitem__(self, key: str) -> Json:
+        return super().__getitem__("runId" if key in ("executionId", "execution_id") else key)
 
     def to_answer(self) -> dict[str, Json]:
-        """Return the outcome as every interface answers it: one id, `runId`, and the value once, as `result`."""
-        return {name: self[name] for name in self._data if name not in self._aliases}
+        """Return the outcome as every interface answers it: its value once, as `result`."""
+        return {name: self[name] for name in self._data if name == "result" or name != self._alias}
 
     @property
     def run_id(self) -> str:
@@ -195,11 +198,13 @@ def failures_of(data: Mapping[str, Any]) -> list[dict[str, Json]]:
 
 def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | None = None) -> Outcome:
     """Return the result of a run with the fields that every outcome has: `runId`, and `result` for its value."""
-    record = Outcome({"runId": result.get("executionId"), "result": value_in(result, kind), **result})
+    rest = {name: value for name, value in result.items() if name != "executionId"}
+    record = Outcome({"runId": result.get("executionId"), "result": value_in(result, kind), **rest})
     # A document that declares a result has another value under the name of its notation.
-    own = NOTATIONS[kind].value if kind in NOTATIONS else "result"
-    record._aliases = ("executionId",) if "result" in result or own == "result" else ("executionId", own)
+    if "result" not in result and kind in NOTATIONS:
+        record._alias = NOTATIONS[kind].value
     if read is not None:
         record._read = read
-    record._cause = getattr(result, "cause", None)
+    if isinstance(result, FailedResult):
+        record._cause = result.cause
     return record

@@ -131,7 +131,7 @@ async def executed(
         raise
     steps.flush()
     await progress.flush()
-    return task.result().to_dict(), steps.failed
+    return {**task.result().to_dict(), "runId": own}, steps.failed
 
 
 def _name_of_plan(error: InvalidFlow, place: str) -> str:
@@ -371,7 +371,7 @@ class Flows:
         """Return the result of a run for the client; if the run waits, ask the client's user first where possible."""
         client = asked.client
         while result.get("status") == "waiting":
-            run_id = str(result.get("executionId"))
+            run_id = str(result["runId"])
             # Without a way to ask, the client gets the run id and calls again later.
             if client is None or not can_ask(client.capabilities, ELICIT, {}):
                 return await self._waits(result)
@@ -389,7 +389,7 @@ class Flows:
                 if not await answer_waits(self._app, run_id, {path: response}):
                     return await self._waits(result)
             result, paths = await executed(self._app, self._resume, {}, run_id, asked, counted=False)
-        about = {"runId": result.get("executionId"), "status": result.get("status")}
+        about = {"runId": result["runId"], "status": result.get("status")}
         try:
             value = value_of_run(result, kind)
         except FlowFailed as error:
@@ -398,7 +398,7 @@ class Flows:
 
     async def _waits(self, result: dict[str, Any]) -> Any:
         """Return what a run waits for, what its flows may do, and how to get its result later, maybe in days."""
-        run_id, listed = result.get("executionId"), result.get("waitingFor") or []
+        run_id, listed = result["runId"], result.get("waitingFor") or []
         facts = await run_sync_in_thread(self._app.store, lambda: self._app.runs.facts(str(run_id)))
         asks = ", ".join(_asked_text(item) for item in listed)
         how = f"Once this is answered, call {RESUME} with runId {run_id!r}: it returns the result. Start no new run."

@@ -14,7 +14,7 @@ from ...expr.ast import NULL, Each, Expr, Fn, Lit, Ref
 from ...expr.unlift import unlift
 from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, Node, OnError
-from ...ops import Branch, Call, Compute, Loop, Map, in_milliseconds
+from ...ops import Branch, Call, Compute, Loop, Map, Validate, in_milliseconds
 from ...values import Json
 from ..node_fields import ROUND
 from ..node_types import NODE_TYPES, OP_WRITERS
@@ -38,6 +38,7 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Call: ("tool", "args", "undo"),
     Map: ("items", "body", "limit", "most"),
     Loop: ("body", "limit", "items", "again", "until", "collect"),
+    Validate: ("value", "schema", "place"),
     **POLICY,
 }
 
@@ -170,6 +171,12 @@ class ChainWriter(FlowWriter[Around]):
         """Write a wait for an event or an approval."""
         op: Any = node.op
         return {"type": "wait", **self.wait(op, around.path.rstrip("/"), around)}
+
+    def write_validate(self, node: Node, around: Around) -> Fields:
+        """Write a check of data; null as data counts as absent."""
+        op: Any = node.op
+        data = {} if op.value == Ref("prev") else {"input": self.nullable(op.value, f"{around.path}value", around)}
+        return {"type": "validate", "schema": op.schema, **data}
 
     def write_block(self, node: Node, around: Around) -> Fields:
         """Write a block as a parallel node, or as a branch that is always taken."""

@@ -34,7 +34,8 @@ NEEDS: Final = {"sqlite": "query", "mcp-resource": "server"}
 METHODS: Final = ("GET", "POST")
 
 
-def _method(value: Json, path: str, report: Report) -> Json:
+def method(value: Json, path: str, report: Report) -> Json:
+    """Check the method of a request."""
     word = value.strip().upper() if isinstance(value, str) else value
     if word not in METHODS:
         add_problem(report, path, f"must be {' or '.join(METHODS)}, not {value!r}")
@@ -46,7 +47,7 @@ _MORE: Final[dict[str, Checker]] = {
     "query": f.name,
     "server": f.name,
     "format": f.one_of(("csv", "json", "jsonl")),
-    "method": _method,
+    "method": method,
     "body": f.anything,
 }
 SOURCE: Final[dict[str, Checker]] = {**dict.fromkeys(SOURCES, f.name), **_MORE}

@@ -3,7 +3,7 @@
 The program is looked up on PATH and started without a shell, in its own process group, in the directory of the
 definition or one inside it. Its output is bounded, and the whole group is killed at the timeout and when the call is
 cancelled. To add a provider, add a function that builds its command line to `PROVIDERS`, and its name to
-`notations/experience/nodes.py` and `experience.schema.json`.
+`notations/experience/nodes.py`.
 """
 
 from __future__ import annotations

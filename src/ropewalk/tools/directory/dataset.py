@@ -2,8 +2,8 @@
 
 A source is an object with one of the keys in `SOURCES`. Files must be inside the directory. A SQLite file is opened for
 reading, and only one SELECT is allowed, because ATTACH would reach other files. Values that are not JSON are refused.
-To add a source, add a function that reads it to `SOURCES`, and its keys to `notations/experience/` and
-`experience.schema.json`.
+To add a source, add a function that reads it to `SOURCES`, and its keys to
+`notations/experience/nodes.py`.
 """
 
 from __future__ import annotations

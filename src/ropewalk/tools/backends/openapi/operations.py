@@ -14,7 +14,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urljoin
+from urllib.parse import parse_qsl, quote, urljoin
 
 from ....errors import ConfigError, InvalidTool
 from ....fast_dataclass import dataclass
@@ -35,6 +35,7 @@ _JSON: Final = re.compile(r"application/(?:json|[\w.+-]+\+json)")
 _IGNORED_HEADERS: Final = frozenset(("accept", "authorization", "content-type"))
 """OpenAPI ignores parameters with these names; other parts of a document describe them."""
 _UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_FIXED_QUERY: Final = re.compile(r"(?:[A-Za-z0-9_.~=&:,@-]|%[0-9A-Fa-f]{2})*")
 _SERVER_VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
 _VERSION: Final = re.compile(r"3\.\d")
 _MAX_NAME: Final = 120
@@ -51,6 +52,8 @@ class Operation:
     # The path as the document writes it.
     path: str
     template: PathTemplate
+    # The part of the query that is always the same.
+    query: str
     parameters: tuple[Parameter, ...]
     body: Body | None
     security: Security
@@ -67,7 +70,7 @@ class Operation:
         if self.security.missing is not None:
             raise InvalidRequest(self.security.missing)
         steps: dict[str, str] = {}
-        query: list[str] = []
+        query = [self.query] if self.query else []
         headers: dict[str, str] = {"Accept": accept}
         cookies: list[str] = []
         # A null argument counts as missing.
@@ -110,6 +113,7 @@ class Operation:
         # Raises InvalidRequest if an object's key is another parameter's name.
         written = pairs(parameter, value)
         other_names = {other.name for other in self.parameters if other.where == "query"} - {parameter.name}
+        other_names |= {key for key, _ in parse_qsl(self.query, keep_blank_values=True)}
         other_names |= {placement.name for placement in self.credentials if placement.where == "query"}
         if ambiguous := [pair.key for pair in written if pair.key in other_names]:
             raise InvalidRequest(
@@ -346,7 +350,9 @@ class _Reader:
 
     def _read_operation(self, path: str, method: str, shared: Part, part: Part) -> tuple[Operation, dict[str, Json]]:
         """Return an operation and the schema of its arguments."""
-        template = path_template(path)
+        # A query that is always the same is a part of some paths: `/messages?beta=true`.
+        steps, _, fixed = path.partition("?")
+        template = path_template(steps if _FIXED_QUERY.fullmatch(fixed) else path)
         description = part.value
         declared, fields, swagger_body = self._declared(shared, part)
 
@@ -380,12 +386,16 @@ class _Reader:
             base=self._base_of(shared.value, description),
             path=path,
             template=template,
+            query=fixed,
             parameters=tuple(parameters),
             body=body,
             security=self._rules.of(
                 self._document.get("security") if description.get("security") is None else description["security"]
             ),
         )
+        keys = {key for key, _ in parse_qsl(fixed, keep_blank_values=True)}
+        if taken := keys & {placement.name for placement in operation.credentials if placement.where == "query"}:
+            raise InvalidTool(f"its path has a value for the credential {min(taken)!r}")
         return operation, self._schemas.with_definitions(schema, for_input=True)
 
     def _declared(self, shared: Part, part: Part) -> tuple[dict[tuple[str, str], Part], list[Part], Part | None]:
