@@ -265,6 +265,11 @@ CROSSING: list[tuple[dict[str, Any], Any, list[str]]] = [
     ),
     ({"type": "branch", "branches": [{"condition": False, "nodes": [TOOL]}], "input": "$input.l"}, ["x", "y"], []),
     ({"type": "branch", "branches": [{"condition": True, "nodes": []}]}, ["q"], []),
+    # The words of each notation work in the other one.
+    ({"type": "Validate", "schema": {"required": ["n"]}, "inputMapping": "$input"}, INPUT, []),
+    ({"type": "map", "items": "$input.l", "tool": "up", "inputMapping": {"s": "$item"}}, ["X", "Y"], ["x", "y"]),
+    ({"type": "map", "items": "$input.l", "tool": "up", "params": {"s": "$item"}}, ["X", "Y"], ["x", "y"]),
+    ({"type": "TRANSFORM", "transform_type": "SORT", "input_mapping": "$input.l"}, ["x", "y"], []),
     ({"type": "merge", "sources": ["$input", {"n": 6}]}, {"l": ["x", "y"], "n": 6}, []),
     ({"type": "merge", "sources": ["$input.l", [1]], "strategy": "concat"}, ["x", "y", 1], []),
     ({"type": "conditional", "condition": "$input.n > 3", "then": {"n": "$input.n"}}, {"n": 5}, []),

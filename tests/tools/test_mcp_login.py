@@ -331,6 +331,8 @@ def test_a_pasted_address_logs_in(server: HttpServer) -> None:
         ({"type": "client_credentials", "client_id": "x", "issuer": "https://as"}, "exactly one of client_secret"),
         ({"type": "workload", "issuer": "https://as"}, "workload needs client_id"),
         ({"type": "oauth", "redirect_port": "80"}, "redirect_port must be a port"),
+        ({"authorization_params": {"access_type": 1}}, "authorization_params must be a table of texts"),
+        ({"authorization_params": {"state": "s", "a": "b"}}, "authorization_params cannot set state"),
         ({"type": "oauth", "client_metadata_url": "http://x/y"}, "must be an https address"),
         (["oauth"], "or a table with a type"),
     ],

@@ -19,8 +19,13 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from ropewalk import App, Toolbox
 from ropewalk.errors import ConfigError
+from ropewalk.telemetry import instrument
 from ropewalk.tools.mcp.login import Loopback
 from ropewalk.tools.mcp.login_errors import LoginRequired
 from ropewalk.tools.mcp.servers import McpServers
@@ -42,6 +47,7 @@ class Habits:
     form: bool = False  # it answers as a form, unless a client asks for JSON
     always_form: bool = False
     rotates: bool = True  # a refresh gives a new refresh token
+    offline: bool = False  # a login can be refreshed only if its address asked for that
     refusal: int = 400  # the status of a refusal
     echoes: bool = False  # its refusals repeat what was sent
     bad: str = ""  # what is wrong with its answers
@@ -101,6 +107,7 @@ class Handler(BaseHTTPRequestHandler):
                 }
             else:
                 assert query["code_challenge_method"] == "S256"
+                self.server.is_offline = query.get("access_type") == "offline"
                 back = {"code": self.server.issue("code"), "state": query["state"]}
                 if habits.stated is not None:
                     back["iss"] = habits.stated.format(home=home)
@@ -140,7 +147,8 @@ class Handler(BaseHTTPRequestHandler):
             **dict(habits.extra),
         }
         server.valid = answer["access_token"]
-        if form["grant_type"] == "authorization_code" or habits.rotates:
+        is_kept = server.is_offline or not habits.offline
+        if is_kept and (form["grant_type"] == "authorization_code" or habits.rotates):
             answer["refresh_token"] = server.refresh = server.issue("refresh")
         if habits.bad == "tokens":
             answer["expires_in"] = answer["refresh_token"]
@@ -157,11 +165,14 @@ class Handler(BaseHTTPRequestHandler):
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "s", "version": "1"},
             },
-            "tools/list": {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]},
+            "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("go", "fail")]},
             "tools/call": {"content": [{"type": "text", "text": f"done with {self.server.valid}"}]},
         }
         if "id" not in message:
             self.say("", 202)
+        elif message.get("params", {}).get("name") == "fail":
+            error = {"code": -32001, "message": f"{self.server.valid} may not", "data": [self.server.valid]}
+            self.say({"jsonrpc": "2.0", "id": message["id"], "error": error})
         elif message["method"] in methods:
             self.say({"jsonrpc": "2.0", "id": message["id"], "result": methods[message["method"]]})
         else:
@@ -179,7 +190,7 @@ class StandIn(ThreadingHTTPServer):
         self.start(Habits())
 
     def start(self, habits: Habits) -> None:
-        self.habits, self.valid, self.refresh = habits, "", ""
+        self.habits, self.valid, self.refresh, self.is_offline = habits, "", "", False
         self.issued: list[str] = []
         self.grants: list[str] = []
         self.refuses = False
@@ -228,12 +239,20 @@ ENTRA = Habits(
     extra=(("ext_expires_in", 3600),),
 )  # fmt: skip
 GITHUB = Habits(path="/login/oauth", registers=False, form=True, refusal=200, extra=(("scope", "repo,gist"),))
-GOOGLE = Habits(listed="{home}/", openid=True, registers=False, secret=True, rotates=False)
+GOOGLE = Habits(listed="{home}/", openid=True, registers=False, secret=True, rotates=False, offline=True)
 KEYCLOAK = Habits(
     path="/realms/main", openid=True, pkce=("plain", "S256"),
     extra=(("refresh_expires_in", 1800), ("not-before-policy", 0), ("session_state", "s")),
 )  # fmt: skip
 SECRET = "GOCSPX-0123456789"
+RUN: dict[str, Any] = {
+    "kind": "chain",
+    "name": "r",
+    "nodes": [
+        {"id": "go", "type": "tool", "tool": "s:go", "params": {}, "errorStrategy": "continue"},
+        {"id": "fail", "type": "tool", "tool": "s:fail", "params": {}, "errorStrategy": "continue"},
+    ],
+}
 
 
 @pytest.mark.parametrize(
@@ -251,35 +270,66 @@ SECRET = "GOCSPX-0123456789"
         pytest.param(
             dataclasses.replace(GITHUB, always_form=True), {"client_id": "c", "issuer": "{home}/login/oauth"}, id="form"
         ),
-        pytest.param(GOOGLE, {"client_id": "c", "issuer": "{home}", "client_secret": SECRET}, id="Google"),
+        pytest.param(
+            GOOGLE,
+            {"client_id": "c", "issuer": "{home}", "client_secret": SECRET}
+            | {"authorization_params": {"access_type": "offline", "prompt": "consent"}},
+            id="Google",
+        ),
         pytest.param(KEYCLOAK, {}, id="Keycloak"),
         pytest.param(Habits(path="/a", stated="{home}/a/"), {}, id="slash after the issuer"),
     ],
 )
-def test_a_login_works_is_refreshed_and_ends_as_a_login(
-    process: StandIn, habits: Habits, auth: dict[str, Any], caplog: pytest.LogCaptureFixture
+def test_a_login_works_is_refreshed_and_ends_as_a_login_and_nothing_shows_a_token(
+    process: StandIn,
+    habits: Habits,
+    auth: dict[str, Any],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     process.start(habits)
     settings = {
         key: value.format(home=process.home) if isinstance(value, str) else value for key, value in auth.items()
     }
     caplog.set_level(logging.DEBUG)
+    logging.getLogger().addHandler(handler := logging.StreamHandler())  # to standard error
+    spans, tracers = InMemorySpanExporter(), TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    place = tmp_path / "store"
+    place.mkdir()
 
     async def case() -> str:
-        async with servers(process, **settings) as mcp:
-            assert await mcp.log_in("s", browse)
-            results = [str(await mcp.call_tool("s", "go"))]
+        toolbox = Toolbox(mcp={"s": {"url": f"{process.home}/mcp", "auth": {"type": "oauth", **settings}}})
+        async with App(f"sqlite:///{place / 'runs.db'}", toolbox=toolbox) as app:
+            instrument(app, tracers=tracers)
+            assert await toolbox.mcp.log_in("s", browse)
+            outcomes = [await app.run(RUN)]
             process.valid = "ended"
-            results.append(str(await mcp.call_tool("s", "go")))
+            outcomes.append(await app.run(RUN))
+            assert [item.to_dict()["status"] for item in outcomes] == ["partial", "partial"]
             process.valid, process.refuses = "ended", True
+            outcomes.append(await app.run(RUN))
             with pytest.raises(LoginRequired) as caught:
-                await mcp.call_tool("s", "go")
-        return " ".join(results) + "".join(traceback.format_exception(caught.value))
+                await toolbox.mcp.call_tool("s", "go")
+        shown = [str(outcome.to_dict()) for outcome in outcomes] + traceback.format_exception(caught.value)
+        assert "done with ***" in shown[1]
+        assert "*** may not" in shown[1]
+        return " ".join(shown)
 
-    shown = asyncio.run(case()) + caplog.text
+    try:
+        shown = asyncio.run(case()) + caplog.text + "".join(capfd.readouterr())
+    finally:
+        logging.getLogger().removeHandler(handler)
+    exported = spans.get_finished_spans()
+    assert {span.name for span in exported} >= {"execute_tool s:go"}
+    shown += "".join(span.to_json() for span in exported)
+    stored = b"".join(file.read_bytes() for file in place.iterdir())
+    assert b"*** may not" in stored
     assert process.grants == ["authorization_code", "refresh_token", "refresh_token"]
     assert len(process.issued) >= 4
-    assert [text for text in (*process.issued, SECRET) if text in shown] == []
+    tokens = (*process.issued, SECRET)
+    assert [text for text in tokens if text in shown or text.encode() in stored] == []
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ _KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         (),
         (
             *("client_id", "client_secret", "issuer", "client_metadata_url", "scope", "redirect_port", "dpop"),
-            *("metadata_issuer", "assume_pkce", "resource", "refresh_scope"),
+            *("metadata_issuer", "assume_pkce", "resource", "refresh_scope", "authorization_params"),
         ),
     ),
     CLIENT_CREDENTIALS: (
@@ -51,6 +51,14 @@ _EITHER: Final[Mapping[str, tuple[str, ...]]] = {
     ENTERPRISE: ("id_token", "id_token_file"),
 }
 _SWITCHES: Final = ("dpop", "assume_pkce", "resource", "refresh_scope")
+_NO_TEXTS: Final = ("type", "redirect_port", "authorization_params", *_SWITCHES)
+_OF_THE_PROTOCOL: Final = frozenset(
+    (
+        *("client_id", "code_challenge", "code_challenge_method", "redirect_uri"),
+        *("resource", "response_type", "scope", "state"),
+    )
+)
+"""The parameters of the authorization address that no setting may change."""
 _CLIENT_AUTH: Final = ("client_secret_basic", "client_secret_post")
 _ALGORITHMS: Final = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
@@ -76,6 +84,8 @@ class AuthSettings:
     resource: bool = True
     # Name the rights of the login again at each refresh.
     refresh_scope: bool = False
+    # More parameters of the address that the person opens to log in, as texts.
+    authorization_params: Mapping[str, str] = field(default_factory=dict)
 
 
 def auth_settings(what: str, value: Any) -> AuthSettings:
@@ -104,7 +114,7 @@ def auth_settings(what: str, value: Any) -> AuthSettings:
     if "client_secret" in settings and "issuer" not in settings:
         why = "the address of the authorization server that may see the secret"
         raise ConfigError(f"{what}: client_secret needs issuer: {why}")
-    texts = {key: text for key, text in settings.items() if key not in ("type", "redirect_port", *_SWITCHES)}
+    texts = {key: text for key, text in settings.items() if key not in _NO_TEXTS}
     _check_texts(what, texts)
     port = settings.get("redirect_port", 0)
     switches: dict[str, Any] = {key: settings[key] for key in _SWITCHES if key in settings}
@@ -113,7 +123,12 @@ def auth_settings(what: str, value: Any) -> AuthSettings:
     for key, value in switches.items():
         if not isinstance(value, bool):
             raise ConfigError(f"{what}: {key} must be true or false, not {value!r:.100}")
-    return AuthSettings(kind=kind, texts=texts, redirect_port=port, **switches)
+    params = settings.get("authorization_params", {})
+    if not isinstance(params, Mapping) or not all(isinstance(text, str) for pair in params.items() for text in pair):
+        raise ConfigError(f"{what}: authorization_params must be a table of texts, not {params!r:.100}")
+    if fixed := sorted(_OF_THE_PROTOCOL & params.keys()):
+        raise ConfigError(f"{what}: authorization_params cannot set {', '.join(fixed)}")
+    return AuthSettings(kind=kind, texts=texts, redirect_port=port, authorization_params=dict(params), **switches)
 
 
 def resolved_auth(where: str, auth: AuthSettings) -> tuple[dict[str, str], Secrets]:

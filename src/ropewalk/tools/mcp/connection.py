@@ -60,6 +60,7 @@ from .requests import (
     Undelivered,
     Unreadable,
 )
+from .session_loss import UNKNOWN_SESSION, is_session_lost, may_repeat, take_status
 from .transports import LOGIN_WANTED, LOST, UNDELIVERED, StdioStreams, authorization, http_streams, spawn
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ class Connection:
         self._listing = Listing(config, judge, first_schemas, self._publish)
         self._one_call = asyncio.Lock()
         self._inbox: asyncio.Queue[Request | None] = asyncio.Queue()
+        self._drained = asyncio.Event()  # set when the last request of a retired connection has ended
         self._requests: set[Request] = set()
         self._child: Child | None = None
         self._streams: StdioStreams | None = None
@@ -332,9 +334,17 @@ class Connection:
             if self._streams is not None:
                 group.start_soon(self._watch_process, self._streams)
             while (request := await self._inbox.get()) is not None:
+                if self.error is not None:
+                    request.finish(Undelivered(str(self.error)))
+                    self._requests.discard(request)
+                    request.over.set()
+                    continue
                 # In the caller's context, so that the request belongs to the caller's trace.
                 request.context.run(attribute_sdk_logs, str(self.config))
                 request.context.run(group.start_soon, self._serve_request, session, request)
+            if self._requests:  # of a retired connection
+                self._drained.clear()
+                await self._drained.wait()
             group.cancel_scope.cancel()
 
     async def _serve_request(self, session: ClientSession, request: Request) -> None:
@@ -347,15 +357,20 @@ class Connection:
                 self._owes_answer = False
                 request.finish(_without_secrets(self.secrets, answer))
         except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
-            failure = await self._explain_after_exit(error, request.tool)
+            loss = await self._explain_loss(session, error, request)
+            failure = loss or await self._explain_after_exit(error, request.tool)
             is_broken = isinstance(failure, ConnectionError)
             request.finish(Undelivered(str(failure)) if is_broken and not request.sent else failure)
-            # Over HTTP a broken response says nothing about the other requests.
-            if isinstance(failure, Undelivered) or (self._child is not None and is_broken):
+            if self._child is not None and is_broken:
                 self._fail(failure)
+            elif loss is not None or isinstance(failure, Undelivered):
+                # Over HTTP a refused or broken request says nothing about the others that are waiting.
+                self._retire(failure)
         self._owes_answer |= request.cancelled and request.sent
         # Not in a `finally`: when the owner itself ends, its end tells the caller why.
         self._requests.discard(request)
+        if not self._requests:
+            self._drained.set()
         request.over.set()
 
     async def _answer(self, session: ClientSession, request: Request) -> Any:
@@ -367,6 +382,8 @@ class Connection:
             request.sent = True
             return await request.query(session)
         await self._listing.admit(session, request.tool, request.args)
+        if self.error is not None:
+            raise Undelivered(str(self.error))
         request.sent = True
         try:
             return await self._call_tool(session, request)
@@ -484,6 +501,14 @@ class Connection:
         for request in tuple(self._requests):
             request.finish(copy_error(self.error) if request.sent else Undelivered(str(self.error)))
         self._requests.clear()
+        self._drained.set()
+
+    def _retire(self, error: Exception) -> None:
+        """Take no more requests; those that were sent still get their answers."""
+        if self.error is None:
+            self.error = error
+            self._on_death(self, error)
+        self._inbox.put_nowait(None)
 
     def _awaits_answers(self) -> bool:
         return any(request.sent for request in self._requests)
@@ -498,6 +523,30 @@ class Connection:
         if not reason and self._streams is not None:
             reason = self._streams.broken
         failure = ConnectionError(self._describe(reason or "closed its connection"))
+        failure.__cause__ = error
+        return failure
+
+    async def _explain_loss(self, session: ClientSession, error: Exception, request: Request) -> Exception | None:
+        """Return the failure of a request whose session is lost: Undelivered if it may be sent again."""
+        from mcp import MCPError
+
+        if self._child is not None or self.era != LEGACY or not isinstance(error, MCPError):
+            return None
+        data = error.error.data
+        wants_login = isinstance(data, dict) and LOGIN_WANTED in data
+        if wants_login or data == UNDELIVERED or _is_lost(error) or _unreadable_answer(error) is not None:
+            return None
+        status = take_status(error)
+        if not await is_session_lost(session, error, status):
+            return None
+        error.error = _without_secrets(self.secrets, error.error)
+        message = f"lost its session at {self._address()}: {error.error.message}"
+        failure: Exception
+        if may_repeat(request, status, self._listing.known(request.tool)):
+            failure = Undelivered(self._describe(message))
+        else:
+            why = "the request was not sent again, because the server may have executed it"
+            failure = ConnectionError(self._describe(f"{message}; {why}"))
         failure.__cause__ = error
         return failure
 
@@ -532,6 +581,7 @@ class Connection:
         return failure
 
     def _explain_mcp_error(self, error: MCPError, tool: str) -> Exception:
+        status = take_status(error)
         unreadable = _unreadable_answer(error)
         if unreadable is not None:
             return self._invalid_answer(*unreadable, tool, error)
@@ -541,7 +591,7 @@ class Connection:
         failure: Exception
         if isinstance(data, dict) and LOGIN_WANTED in data:
             failure = self._explain_login(message, data[LOGIN_WANTED])
-        elif data == UNDELIVERED:
+        elif data == UNDELIVERED or status == UNKNOWN_SESSION:
             failure = Undelivered(self._describe(f"could not be reached at {self._address()}: {message}"))
         elif _is_lost(error):
             failure = ConnectionError(self._describe(f"lost the connection to {self._address()}: {message}"))

@@ -127,6 +127,10 @@ class Listing:
             except Exception as error:  # noqa: BLE001 - logged; the next call tries again
                 log.warning("%s: its tools changed and could not be listed again: %s", self._config, error)
 
+    def known(self, tool: str) -> Definition | None:
+        """Return the tool as the server listed it last; None if it did not."""
+        return self._known.get(tool)
+
     async def admit(self, session: ClientSession, tool: str, args: Mapping[str, Json]) -> None:
         """Return when a call may go out."""
         if not self._config.offers(tool):

@@ -31,7 +31,7 @@ from pydantic import AnyHttpUrl, AnyUrl, BaseModel, ValidationError
 
 from ...config.secrets import remember_secrets
 from ...errors import ConfigError
-from .auth_settings import require_safe_address, resolved_auth
+from .auth_settings import read_variables, require_safe_address, resolved_auth
 from .authorization_server import (
     client_answer,
     refresh_answer,
@@ -413,10 +413,14 @@ class LoginAuth(ServerAuth):
             if "client_secret_basic" not in methods and "client_secret_post" in methods:
                 client.token_endpoint_auth_method = "client_secret_post"
         assert self._show is not None, "only a login runs this part of the flow"
-        if not self.config.auth.resource:
+        auth, where = self.config.auth, f"{self.config}: auth.authorization_params"
+        more = {name: read_variables(where, text, {}) for name, text in auth.authorization_params.items()}
+        if more or not auth.resource:
             place, _, query = address.partition("?")
             # The address of the authorization server may have a query of its own.
-            address = f"{place}?{urlencode([pair for pair in parse_qsl(query) if pair[0] != 'resource'])}"
+            dropped = {*more, *([] if auth.resource else ["resource"])}
+            kept = [pair for pair in parse_qsl(query) if pair[0] not in dropped]
+            address = f"{place}?{urlencode([*kept, *more.items()])}"
         await self._show(address)
 
     def _must_refresh(self, sent: str | None) -> bool:

@@ -183,9 +183,13 @@ UNDELIVERED: Final = "ropewalk.undelivered"
 LOST: Final = "ropewalk.lost"
 """`data` of an error whose request the server may or may not have executed."""
 
+STATUS: Final = "ropewalk.status"
+"""The key, in `data` of an error, of the HTTP status that refused a request of a session; `data` has its own data."""
+
 LOGIN_WANTED: Final = "ropewalk.login"
 """The key, in `data` of an error, of why a request was not authorized."""
 
+SESSION_HEADER: Final = "mcp-session-id"
 _MAX_ERROR_BODY: Final = 65536
 _COURTESY_TIMEOUT: Final = 2.0  # seconds for a notification or a good-bye to be taken
 _INTERNAL_ERROR: Final = -32603
@@ -219,9 +223,10 @@ async def http_streams(
             except FAILURES as error:
                 if request.method != "POST":
                     return httpx2.Response(401, request=request)
-                return _error_response(
-                    request, 401, _INTERNAL_ERROR, str(error) or type(error).__name__, {LOGIN_WANTED: _wanted(error)}
-                )
+                wanted: dict[str, Any] = {LOGIN_WANTED: _wanted(error)}
+                if SESSION_HEADER in request.headers and "authorization" not in request.headers:
+                    wanted = {STATUS: 401, "data": wanted}  # a server without logins says so of an unknown session
+                return _error_response(request, 401, _INTERNAL_ERROR, str(error) or type(error).__name__, wanted)
             if request.method == "POST" and response.status_code >= 400:
                 return await _refusal_response(request, response)
             return response
@@ -256,7 +261,7 @@ def authorization(config: ServerConfig) -> ServerAuth | None:
 
 
 async def _refusal_response(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-    """Return a refusal as a JSON-RPC error that names the HTTP status; mark a lost session as undelivered."""
+    """Return a refusal as a JSON-RPC error that names the HTTP status; in a session, `data` has it, too."""
     import httpx2
 
     body = b""
@@ -266,7 +271,7 @@ async def _refusal_response(request: httpx2.Request, response: httpx2.Response) 
             if len(body) > _MAX_ERROR_BODY:
                 break
     await response.aclose()
-    had_session = "mcp-session-id" in request.headers
+    had_session = SESSION_HEADER in request.headers
     code, message, data = _INTERNAL_ERROR, f"HTTP {response.status_code} {response.reason_phrase}".strip(), None
     try:
         error = orjson.loads(body)["error"]
@@ -274,12 +279,8 @@ async def _refusal_response(request: httpx2.Request, response: httpx2.Response) 
     except (ValueError, TypeError, KeyError, AttributeError):
         if response.status_code == 404 and not had_session:
             code = -32601
-    # 404 is the protocol's word for an unknown session; widespread servers say 400 and this text.
-    if had_session and (
-        response.status_code == 404
-        or (response.status_code == 400 and code == _CONNECTION_CLOSED and "session" in message.lower())
-    ):
-        data = UNDELIVERED
+    if had_session:
+        data = {STATUS: response.status_code, "data": data}
     return _error_response(request, response.status_code, code, message, data)
 
 
