@@ -159,8 +159,8 @@ class FlowTool(Routed):
             return stream.events_of(lambda listener: self.value(args, get_engine, key, listener))
 
         return Route(
-            send=send, normalise=lambda result: (result.value, None), open=open_stream, timeout=math.inf, per_attempt=True, result_schema=schema, accepts=accepts,
-            waits=waits,
+            send=send, normalise=lambda result: (result.value, None), open=open_stream, timeout=math.inf,
+            per_attempt=True, result_schema=schema, accepts=accepts, waits=waits,
         )  # fmt: skip
 
     def waits(self) -> bool:
