@@ -29,3 +29,38 @@ async def test_chain_objects_are_serialized_to_json_and_stay_as_they_are() -> No
     changed["nodes"][0]["tool"] = "u"
     again = await app.chains.get_chain(stored["id"])
     assert again["nodes"][0]["tool"] == "t"  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize("word", ["key", "by"])
+@pytest.mark.parametrize("descending", [False, True])
+async def test_the_transform_sort_takes_key(word: str, descending: bool) -> None:
+    config = {word: "n", **({"order": "desc"} if descending else {})}
+    nodes = [
+        {"id": "s", "type": "TRANSFORM", "transform": {"type": "SORT", "config": config}, "inputMapping": "$input.rows"}
+    ]
+    rows = [{"n": 2}, {"n": 1}, {"n": 3}]
+    async with App("memory") as app:
+        outcome = await app.run({"kind": "composition", "name": "c", "nodes": nodes}, {"rows": rows})
+    assert outcome.result == sorted(rows, key=lambda row: row["n"], reverse=descending)
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("ropewalk", "ChainStep ProgressEvent RunResult Runner StepResult StreamEvent StreamEventKind ToolError"),
+        ("ropewalk.errors", "ToolError wrap_error ToolNotFound InvalidToolId NoBackends StreamNotSupported"),
+        ("ropewalk.toolchain", "ChainMode ErrorStrategy NodeType ComposerNodeType TransformType SelectionStrategy"),
+        (
+            "ropewalk.toolchain",
+            "create_chain execute_chain get_chain list_chains delete_chain get_execution_status get_execution_details"
+            " list_executions stop_execution clone_chain export_chain import_chain create_composition"
+            " execute_composition get_composition list_compositions delete_composition compose_tools"
+            " create_validation_chain create_transform_pipeline initialize_selector select_tools",
+        ),
+        ("ropewalk", "ComposableToolBuilder"),
+        ("ropewalk.agents", "ComposableToolSpec ComposableStep ToolDefinition ToolCall ToolResult ToolExecutionResult"),
+    ],
+)
+def test_every_public_name_of_the_documents_is_imported(module: str, names: str) -> None:
+    for name in names.split():
+        exec(f"from {module} import {name}", {})
