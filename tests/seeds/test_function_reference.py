@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk import App
+from ropewalk import App, tool
 
 CHAIN: dict[str, Any] = {"name": "c", "mode": "sequential", "nodes": [{"id": "a", "type": "tool", "tool": "t"}]}
 
@@ -64,3 +64,22 @@ async def test_the_transform_sort_takes_key(word: str, descending: bool) -> None
 def test_every_public_name_of_the_documents_is_imported(module: str, names: str) -> None:
     for name in names.split():
         exec(f"from {module} import {name}", {})
+
+
+@pytest.mark.parametrize(("kind", "field"), [("chain", "params"), ("composition", "inputMapping")])
+async def test_a_reference_of_another_prefix_is_a_problem_and_with_two_signs_a_literal(kind: str, field: str) -> None:
+    @tool
+    def say(text: str) -> str:
+        return text
+
+    def document(text: str) -> dict[str, Any]:
+        return {"kind": kind, "name": "c", "nodes": [{"id": "a", "type": "tool", "tool": "say", field: {"text": text}}]}
+
+    composite: dict[str, Any] = {"kind": "composite", "name": "c", "mode": "compose"}
+    composite["steps"] = [{"tool": "say", "inputMapping": {"text": "$other.x"}}]
+    async with App("memory", tools=[say]) as app:
+        [problem] = (await app.validate(document("$other.x"))).problems
+        assert problem.message == "unknown reference $other"
+        outcome = await app.run(document("$$other.x"))
+        assert outcome.result == ({"a": "$other.x"} if kind == "chain" else "$other.x")
+        assert (await app.run(composite)).result == "$other.x"
