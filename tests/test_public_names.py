@@ -9,7 +9,7 @@ import pytest
 
 import ropewalk
 
-MOST_NAMES = 33
+MOST_NAMES = 34
 PROMISED = [
     "App",
     "ChainStep",
@@ -17,6 +17,7 @@ PROMISED = [
     "UnresolvedReference",
     "RopewalkError",
     "Runner",
+    "StepResult",
     "Tool",
     "ToolExecutionResult",
     "Toolbox",
@@ -30,7 +31,7 @@ def in_a_fresh_process(code: str) -> str:
     return done.stdout
 
 
-def test_the_root_exports_at_most_thirty_three_names() -> None:
+def test_the_root_exports_at_most_thirty_four_names() -> None:
     assert 0 < len(ropewalk.__all__) <= MOST_NAMES
     assert len(set(ropewalk.__all__)) == len(ropewalk.__all__)
 

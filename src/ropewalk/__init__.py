@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .notations.records import Outcome as Outcome
     from .tools import ChainResult as ChainResult
     from .tools import ChainStep as ChainStep
+    from .tools import StepResult as StepResult
     from .tools.signature import IdempotencyKey as IdempotencyKey
     from .tools.tool import ProgressEvent as ProgressEvent
     from .tools.tool import RunResult as RunResult
@@ -63,6 +64,7 @@ _HOME = {
     "RopewalkError": "errors",
     "RunResult": "tools.tool",
     "Runner": "api.run_chain",
+    "StepResult": "tools",
     "StreamEvent": "tools.tool",
     "StreamEventKind": "tools.tool",
     "Tool": "tools.tool",

@@ -433,7 +433,8 @@ class FlowFailed(RopewalkError):
 
     def __init__(self, message: str, *, run_id: str, status: str, result: dict[str, Any]) -> None:
         self.run_id, self.status, self.result = run_id, status, result
-        self.__cause__ = getattr(result, "cause", None)
+        if isinstance(result, FailedResult):
+            self.__cause__ = result.cause
         self.ran = any(_is_after_effects(error) for error in _errors_in(result))
         self.ran_at = tuple(f"{run_id}/{path}" for error in _errors_in(result) for path in rejected_paths(error))
         self.retryable = status != "stopped" and not self.ran
@@ -442,7 +443,7 @@ class FlowFailed(RopewalkError):
     @property
     def trace(self) -> StackTrace | None:
         """The stack trace of the failure that ended the run."""
-        return next(filter(None, map(trace_in, reversed(_errors_in(self.result)))), None)
+        return trace_in(next((error for error in reversed(_errors_in(self.result)) if isinstance(error, dict)), None))
 
 
 class FailedResult(dict[str, Any]):
@@ -652,6 +653,8 @@ class ToolError(RopewalkError):
     """What `classes` was in the process of the call, for a failure read back from a journal."""
     trace: StackTrace | None = None
     """Where the tool raised its exception, once a run has recorded the failure."""
+    is_recorded = False
+    """True for a failure read back from a journal."""
 
     def __init__(
         self, tool_id: str, op: str = "", cause: BaseException | str = "", *, backend: Any = None, problems: Any = ()

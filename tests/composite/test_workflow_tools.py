@@ -57,7 +57,7 @@ def test_an_agent_makes_runs_and_lists_workflows() -> None:
                 {
                     "name": "news",
                     "description": "Find and write.",
-                    "inputSchema": {"type": "object"},
+                    "inputSchema": {"default": {}},
                     "steps": ["search", "write"],
                     "runCount": 1,
                 }

@@ -163,7 +163,7 @@ def test_what_the_graph_learns_later_is_refused_until_chains_have_a_word_for_it(
     told = refusals(Built(Flow(name="new", body=body)))
     assert told == [
         "a: chains cannot express the extra inputs of a module",
-        "k: chains cannot express a tool that filters elements (select, filter)",
+        "k: to filter or reduce, a chain calls one tool for each item, without a policy",
         "v: chains have no require nodes",
     ]
 

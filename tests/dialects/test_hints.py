@@ -30,6 +30,7 @@ AGENT = {"kind": "agent", "prompt": "p"}
         (CHAIN_NODE, "nodes[0].retries", "maxRetries"),
         (CHAIN_NODE, "nodes[0].itms", "items"),
         (CHAIN_NODE, "inputSchme", "inputSchema"),
+        (CHAIN_NODE, "nmae", "name"),
     ],
 )
 def test_an_unknown_key_gets_the_key_that_is_meant_or_all(

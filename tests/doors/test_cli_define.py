@@ -176,13 +176,13 @@ def test_a_file_that_cannot_be_written_is_told(project, command):
     [
         (
             "id: a, type: loop, maxIterations: 5, nodes: [{id: b, type: delay, delay: 5}]",
-            "a composition repeats nodes only for items, each independent of the earlier ones",
+            "composites have no loop nodes; the steps of a composite call tools or wait",
         ),
     ],
 )
 def test_what_another_notation_cannot_hold_is_told_at_its_line_and_in_the_words_of_the_document(project, node, said):
     project.write("c.yaml", f"kind: chain\nnodes:\n  - {{{node}}}\n")
-    done = project("convert", "c.yaml", "--to", "composition")
+    done = project("convert", "c.yaml", "--to", "composite")
     assert done.code == 3
     assert f"c.yaml:3:5: a: {said}" in done.err
 
@@ -194,14 +194,14 @@ def test_losses_are_listed_and_the_rest_is_converted(project):
     loop = "{id: w, type: loop, until: true, nodes: {id: d, type: delay, delay: 1}}"
     call = "{id: a, type: tool, tool: upper, params: {text: x}}"
     project.write("c.yaml", f"kind: chain\nnodes:\n  - {loop}\n  - {call}\n")
-    assert project("convert", "c.yaml", "--to", "composition").code == 3
-    done = project("convert", "c.yaml", "--to", "composition", "--allow-loss", "-o", "out.yaml")
+    assert project("convert", "c.yaml", "--to", "composite").code == 3
+    done = project("convert", "c.yaml", "--to", "composite", "--allow-loss", "-o", "out.yaml")
     assert done.code == 0
-    assert "lost: c.yaml:3:5: w: a composition repeats nodes only for items" in done.err
+    assert "lost: c.yaml:3:5: w: composites have no loop nodes" in done.err
     assert project("validate", "out.yaml").code == 0
-    told = project("convert", "c.yaml", "--to", "composition", "--allow-loss", "--json").data
+    told = project("convert", "c.yaml", "--to", "composite", "--allow-loss", "--json").data
     assert {(loss["path"], loss["line"]) for loss in told["losses"]} == {("w", 3)}
-    assert [node["id"] for node in told["document"]["nodes"]] == ["w", "a"]
+    assert [step["name"] for step in told["document"]["steps"]] == ["a"]
 
 
 def test_the_node_that_a_chain_in_loop_mode_is_made_of_is_told_of_nowhere(project):

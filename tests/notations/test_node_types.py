@@ -265,6 +265,11 @@ CROSSING: list[tuple[dict[str, Any], Any, list[str]]] = [
     ),
     ({"type": "branch", "branches": [{"condition": False, "nodes": [TOOL]}], "input": "$input.l"}, ["x", "y"], []),
     ({"type": "branch", "branches": [{"condition": True, "nodes": []}]}, ["q"], []),
+    # The words of each notation work in the other one.
+    ({"type": "Validate", "schema": {"required": ["n"]}, "inputMapping": "$input"}, INPUT, []),
+    ({"type": "map", "items": "$input.l", "tool": "up", "inputMapping": {"s": "$item"}}, ["X", "Y"], ["x", "y"]),
+    ({"type": "map", "items": "$input.l", "tool": "up", "params": {"s": "$item"}}, ["X", "Y"], ["x", "y"]),
+    ({"type": "TRANSFORM", "transform_type": "SORT", "input_mapping": "$input.l"}, ["x", "y"], []),
     ({"type": "merge", "sources": ["$input", {"n": 6}]}, {"l": ["x", "y"], "n": 6}, []),
     ({"type": "merge", "sources": ["$input.l", [1]], "strategy": "concat"}, ["x", "y", 1], []),
     ({"type": "conditional", "condition": "$input.n > 3", "then": {"n": "$input.n"}}, {"n": 5}, []),
@@ -303,13 +308,15 @@ def test_a_type_does_the_same_in_chains_and_compositions(node: Any, result: Any,
     document = {**chain(first, {"id": "a", **node}), "kind": kind, "result": "$output.a"}
     assert compile_schema(schema_of(kind)).problems(document, kind) == []
 
-    async def run() -> Any:
+    async def run() -> None:
         async with App("memory", tools=[up, is_x]) as app:
-            return await app.run(document, INPUT)
+            for definition in (document, *(app.convert(document, other) for other in KINDS if other != kind)):
+                called.clear()
+                outcome = await app.run(definition, INPUT)
+                assert outcome.status in ("completed", "partial"), outcome.errors
+                assert (outcome.result, called) == (result, calls), definition
 
-    outcome = asyncio.run(run())
-    assert outcome.status in ("completed", "partial"), outcome.errors
-    assert (outcome.result, called) == (result, calls)
+    asyncio.run(run())
 
 
 NEXT = {"id": "b", "type": "tool", "tool": "following"}
@@ -342,6 +349,14 @@ OWN: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
+NO_EQUAL = {
+    json.dumps(OWN[1][1]): "begins with the value before the loop",
+    json.dumps(OWN[3][1]): "chains cannot read the status of 'b'",
+    json.dumps(OWN[6][1]): "compositions have no jumps",
+}
+"""The reasons why the other notation cannot do the same."""
+
+
 @pytest.mark.parametrize(("kind", "node", "result"), OWN)
 def test_a_notation_keeps_its_own_order_of_nodes(kind: str, node: Any, result: Any) -> None:
     @tool
@@ -354,12 +369,19 @@ def test_a_notation_keeps_its_own_order_of_nodes(kind: str, node: Any, result: A
         """Fail."""
         raise ValueError("no")
 
-    async def run() -> Any:
+    async def run() -> None:
+        definition: Any = {**chain({"id": "a", **node}), "kind": kind, "result": "$output.a"}
         async with App("memory", tools=[following, failing]) as app:
-            return await app.run({**chain({"id": "a", **node}), "kind": kind, "result": "$output.a"}, INPUT)
+            for kind_now in (kind, *(other for other in KINDS if other != kind)):
+                if (reason := NO_EQUAL.get(json.dumps(node))) and kind_now != kind:
+                    with pytest.raises(InvalidFlow, match=reason):
+                        app.convert(definition, kind_now)
+                    continue
+                definition = app.convert(definition, kind_now)
+                outcome = await app.run(definition, INPUT)
+                assert (outcome.status, outcome.result) == ("completed", result), (definition, outcome.errors)
 
-    outcome = asyncio.run(run())
-    assert (outcome.status, outcome.result) == ("completed", result), outcome.errors
+    asyncio.run(run())
 
 
 def test_every_type_has_a_row_above() -> None:

@@ -356,6 +356,14 @@ def test_the_cause_of_a_restored_failure_is_gone(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+class Closed(Exception):
+    """Its attributes cannot be read."""
+
+    @property
+    def trace(self) -> str:
+        raise RuntimeError("no trace")
+
+
 class Silent(Exception):
     """Its text cannot be made, its notes are not a list, and it is its own cause."""
 
@@ -383,7 +391,7 @@ def nested_groups() -> Exception:
 
 
 @pytest.mark.parametrize(
-    "make", [Silent, long_chain, nested_groups, lambda: ValueError("\ud800\0"), lambda: ValueError("x" * 10**6)]
+    "make", [Silent, Closed, long_chain, nested_groups, lambda: ValueError("\ud800\0"), lambda: ValueError("x" * 10**6)]
 )
 def test_an_odd_exception_has_a_bounded_stack(make: Any, tmp_path: Path) -> None:
     @tool

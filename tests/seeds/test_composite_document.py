@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ropewalk import ComposableToolBuilder, Tool, Toolbox
+import pytest
+
+from ropewalk import App, ComposableToolBuilder, Tool, Toolbox
 from ropewalk.agents import ComposableStep, ComposableToolSpec, ToolExecutionResult
+from ropewalk.api.composite import workflow_tools
 
 SCHEMA = {"type": "object", "properties": {"topic": {"type": "string"}}}
 
@@ -44,3 +47,17 @@ def test_validate_has_the_documented_members() -> None:
     assert not result["valid"]
     assert result["errors"] == ["ComposableToolSpec.steps must be a non-empty array."]
     assert builder.validate({"mode": "compose", "steps": [{"tool": "a"}]})["valid"]
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "string"}])
+async def test_input_is_the_whole_input_also_a_text(schema: dict[str, Any] | None) -> None:
+    shout = Tool("shout", "", {"type": "object", "properties": {"text": {"type": "string"}}})
+    async with App("memory") as app:
+        app.toolbox.register(shout, handler=lambda text: text.upper())
+        for made in workflow_tools(app, allow=["shout"]):
+            app.toolbox.register(made)
+        steps = [{"tool": "shout", "inputMapping": {"text": "$input"}}]
+        given = {"name": "loud", "steps": steps, **({} if schema is None else {"inputSchema": schema})}
+        await app.call_tool("create_workflow", given)
+        answer: Any = await app.call_tool("run_workflow", {"name": "loud", "input": "quantum computing"})
+    assert answer["result"] == "QUANTUM COMPUTING"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -181,3 +183,57 @@ def test_the_index_updates_tags_and_lists_the_empty_namespace() -> None:
     toolbox.register(Tool("a", "", OBJECT, tags=["new"], handler=lambda: 1))
     assert toolbox.get("a").tags == ("new",)  # type: ignore[union-attr]
     assert toolbox.namespaces() == ["", "n"]
+
+
+FLOW: dict[str, Any] = {"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "tool", "tool": "poem"}]}
+
+
+@as_tool
+async def poem() -> AsyncIterator[str]:
+    """Stream two lines."""
+    yield "line 0"
+    yield "line 1"
+
+
+async def test_a_flow_is_streamed_and_reports_progress_as_any_tool() -> None:
+    async with App("memory", tools=[poem]) as app:
+        app.toolbox.register(app.as_tool(FLOW))
+        events = [event async for event in app.runner.run_stream("c")]
+        seen: list[ProgressEvent] = []
+        await app.runner.run_with_progress("c", {}, seen.append)
+    assert [(event.kind, event.tool_id, event.data) for event in events] == [
+        ("progress", "c", {"progress": 1, "total": 2, "message": "a: started"}),
+        ("chunk", "c", "line 0"),
+        ("chunk", "c", "line 1"),
+        ("progress", "c", {"progress": 2, "total": 2, "message": "a: done"}),
+        ("done", "c", {"a": ["line 0", "line 1"]}),
+    ]
+    assert [event.message for event in seen] == [
+        *("started", "a: started", "a: line 0", "a: line 1", "a: done", "completed")
+    ]
+
+
+async def test_the_stream_of_a_flow_that_fails_ends_in_an_error_and_a_closed_one_ends_the_run() -> None:
+    ended = asyncio.Event()
+
+    @as_tool(name="poem")
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    @as_tool(name="poem")
+    async def broken() -> None:
+        raise RuntimeError("no ink")
+
+    async with App("memory", tools=[broken]) as app:
+        app.toolbox.register(app.as_tool(FLOW))
+        *_, last = [event async for event in app.runner.run_stream("c")]
+    assert (last.kind, last.data) == ("error", {"message": "tool c: a: no ink"})
+    async with App("memory", tools=[endless]) as app:
+        app.toolbox.register(app.as_tool(FLOW))
+        stream = app.runner.run_stream("c")
+        assert (await anext(stream)).kind == "progress"
+        await stream.aclose()
+        assert ended.is_set()

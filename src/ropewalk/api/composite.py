@@ -153,7 +153,7 @@ class Desk:
                 "description": {"type": "string"},
                 "inputSchema": {
                     "type": "object",
-                    "description": "JSON Schema of the workflow's input, of any type. Default: an object.",
+                    "description": "JSON Schema of the workflow's input, of any type. Default: any value.",
                 },
                 "steps": {"type": "array", "minItems": 1, "items": _STEP},
             },
@@ -191,7 +191,7 @@ class Desk:
     async def create(self, **args: Any) -> Json:
         """Check and store a workflow: the handler of `create_workflow`."""
         steps = [_step(step, f"steps[{i}]") for i, step in enumerate(args["steps"])]
-        document = {"description": "", "inputSchema": {"type": "object"}, "mode": "compose", "strict": True, **args}
+        document = {"description": "", "inputSchema": {"default": {}}, "mode": "compose", "strict": True, **args}
         document["steps"] = steps
         problems = self.bounds.problems(document)
         if problems:
@@ -267,7 +267,7 @@ def _as_tool(document: dict[str, Json]) -> dict[str, Json]:
 
     # Tools take objects; `run_workflow` checks any other input.
     kind = document["inputSchema"].get("type")
-    return document if kind == "object" else {**document, "inputSchema": {"type": "object"}}
+    return document if kind == "object" else {**document, "inputSchema": {}}
 
 
 def _line(document: Mapping[str, Json]) -> dict[str, Json]:

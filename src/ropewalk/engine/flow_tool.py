@@ -32,6 +32,7 @@ from ..values import Json
 from .compile.calls import Caller
 from .compile.program import Program, compile_flow, may_wait
 from .engine import Job, new_run_id, run_program, with_cause
+from .flow_stream import FlowStream
 from .run import Ending
 
 _NO_NAME: Final = r"[^A-Za-z0-9_.-]+"
@@ -152,7 +153,14 @@ class FlowTool(Routed):
             store = engine_of_run().store
             return await run_sync_in_thread(store, lambda: _has_accepted(store, key))
 
-        return Route(send=send, timeout=math.inf, per_attempt=True, result_schema=schema, accepts=accepts, waits=waits)
+        async def open_stream(args: Args, key: str | None) -> Any:
+            stream = FlowStream(counted=is_counted(self.flow))
+            return stream.events_of(lambda listener: self.value(args, get_engine, key, listener))
+
+        return Route(
+            send=send, open=open_stream, timeout=math.inf, per_attempt=True, result_schema=schema, accepts=accepts,
+            waits=waits,
+        )  # fmt: skip
 
     def waits(self) -> bool:
         """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow."""

@@ -38,6 +38,7 @@ MAX_RUN_BYTES: Final = 2_000_000
 """Bytes of all stacks of a run; failures after that have only their place."""
 _HEAD_FRAMES: Final = 10
 _HEAD_BYTES: Final = 2_000
+_MAX_CHARACTERS: Final = 200_000  # in which secrets are looked for
 _MAX_CHAIN: Final = 20  # exceptions that led to one another
 _MAX_MEMBERS: Final = 5  # of a group
 _MAX_DEPTH: Final = 4  # of groups in groups
@@ -48,7 +49,7 @@ _PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os
 _FOLDED: Final = ("asyncio", "anyio", "concurrent")
 _CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n"
 _CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n"
-_WRAPPERS: Final = (ToolError, NodeFailed, FlowFailed, ModuleFailed, RuntimeError)
+_WRAPPERS: Final = (ToolError, NodeFailed, FlowFailed, ModuleFailed)
 
 
 def trace_of(error: BaseException, run: Any) -> StackTrace | None:
@@ -67,15 +68,23 @@ def trace_of(error: BaseException, run: Any) -> StackTrace | None:
 
 def origin(error: BaseException) -> BaseException:
     """Return the exception that user code or a library raised, out of the errors that Ropewalk has wrapped it in."""
-    while (cause := error.__cause__) is not None and _is_wrapper(error):
-        error = cause
-    return error
+    *_, last = _wrapped(error)
+    return last
+
+
+def _wrapped(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and those that Ropewalk has wrapped in it, the innermost last."""
+    yield error
+    for _ in range(_MAX_CHAIN):
+        if error.__cause__ is None or not _is_wrapper(error):
+            return
+        yield (error := error.__cause__)
 
 
 def local_cause(error: BaseException | None) -> BaseException | None:
     """Return the exception behind the failure of a run, with a traceback that begins in the user's code."""
     cause = None if error is None else origin(error)
-    if cause is None or isinstance(cause, NodeFailed) or getattr(cause, "is_recorded", False):
+    if cause is None or isinstance(cause, NodeFailed) or (isinstance(cause, ToolError) and cause.is_recorded):
         return None  # nothing was raised in this process
     trace = cause.__traceback__
     while trace is not None and _folded_name(trace.tb_frame.f_code.co_filename) is not None:
@@ -90,6 +99,8 @@ def _is_wrapper(error: BaseException) -> bool:
         return False  # user code raised it, such as a ToolError with a cause
     if isinstance(error, (ExpressionError, InvalidValue)):
         return error.__cause__ is not None and _place(error.__cause__, "") is not None  # of a registered transform
+    if type(error) is RuntimeError:
+        return str(error).startswith("it raised ")  # `tools/backends/local.py` makes it of SystemExit and the like
     return isinstance(error, _WRAPPERS)
 
 
@@ -101,13 +112,12 @@ def _last_code(trace: TracebackType | None) -> CodeType | None:
 
 def _recorded_trace(error: BaseException) -> StackTrace | None:
     """Return the trace that an exception brings along: of another process, or of a run inside this one."""
-    while True:
-        trace: StackTrace | None = getattr(error, "trace", None)
+    for one in _wrapped(error):
+        # Not by getattr, because an exception of other people may have a property of this name.
+        trace = one.trace if isinstance(one, FlowFailed) else one.__dict__.get("trace")
         if isinstance(trace, StackTrace):
             return trace
-        if error.__cause__ is None or not _is_wrapper(error):
-            return None
-        error = error.__cause__
+    return None
 
 
 def _python_trace(error: BaseException, project: str) -> StackTrace | None:
@@ -134,6 +144,8 @@ def _safe_text(text: str, run: Any) -> str | None:
     """Return a stack without secrets, of at most MAX_BYTES; None once the run has MAX_RUN_BYTES of them."""
     if run.stack_bytes >= MAX_RUN_BYTES:
         return None
+    if len(text) > _MAX_CHARACTERS:  # what is cut here is not kept, so it needs no look for secrets
+        text = f"{text[: _MAX_CHARACTERS // 2]}{text[-_MAX_CHARACTERS // 2 :]}"
     safe = _process_secrets().redaction.text(run.redact(storable_text(text)))
     data = safe.encode()
     if len(data) > MAX_BYTES:
@@ -218,8 +230,9 @@ def _lines(error: BaseException, project: str, depth: int = 0) -> Iterator[str]:
             yield "Traceback (most recent call last):"
             yield from frames
         yield describe_exception(one)
-        notes = getattr(one, "__notes__", None)
-        yield from (str(note) for note in notes if isinstance(note, str)) if isinstance(notes, list) else ()
+        notes = one.__dict__.get("__notes__")
+        if isinstance(notes, list):
+            yield from (str(note) for note in notes[:_MAX_CHAIN])
         if isinstance(one, BaseExceptionGroup) and depth < _MAX_DEPTH:
             yield from _member_lines(one, project, depth)
         if link:
@@ -274,6 +287,6 @@ def _frame_lines(trace: TracebackType | None, project: str) -> Iterator[str]:
 
 def _frame_text(file: str, line: int, name: str, project: str) -> str:
     linecache.checkcache(file)
-    source = linecache.getline(file, line).strip()
+    source = "" if file.startswith("/dev/") else linecache.getline(file, line).strip()  # a device could block
     place = f'  File "{_shown_path(file, project)}", line {line}, in {name}'
     return f"{place}\n    {source}" if source else place

@@ -81,7 +81,8 @@ def _suggest_key(key: str, known: Mapping[str, Any]) -> str | None:
     if translated in known:
         return translated
     # Keys are short, so a half similar one (`steps`, `items`) means something else; the list of all keys is better.
-    return folded.get(key.lower()) or did_you_mean(key, known, 0.75)
+    swapped = next((name for name in known if sorted(name) == sorted(key)), None)
+    return folded.get(key.lower()) or swapped or did_you_mean(key, known, 0.78)
 
 
 _FOREIGN_KEYS = {

@@ -170,7 +170,7 @@ def _with_nodes(kind: str, fields: Mapping[str, Checker]) -> dict[str, Json]:
         "nodes": _NODES,
     }
     table = node_table(kind)
-    node = _node(table.fields, own_schemas, table.needs, table.only_for, table.others)
+    node = _node(table.fields, own_schemas, table.needs, table.only_for, table.others, others_of=table.others_of)
     top = {"nodes": {"type": "array", "items": _NODE, "minItems": 1}}
     return {**_object(fields, top, kind, ("nodes",)), "$defs": {"node": node}}
 
@@ -337,6 +337,7 @@ def _node(
     only_for: Mapping[str, tuple[str, ...]],
     others: Mapping[str, str],
     key: str = "type",
+    others_of: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> dict[str, Json]:
     """Return the schema of a node; `key` names its type."""
     types = fields[key]
@@ -344,12 +345,13 @@ def _node(
     rules: list[Json] = []
     # One rule per type: its forbidden fields are null, and one of its needed fields is set.
     for word in types.words:
+        own = others_of.get(word, others)
         forbidden = [each for each, kinds in only_for.items() if word not in kinds]
-        names = (name for each in forbidden for name in _spelled(each, others) if name == each or name not in fields)
+        names = (name for each in forbidden for name in _spelled(each, own) if name == each or name not in fields)
         then: dict[str, Any] = {"properties": dict.fromkeys(names, _NULL)}
         bodies = NODE_TYPES[word].bodies if word in NODE_TYPES else ()
         then["properties"] |= {key: {"anyOf": [_NODES, _NULL]} for key in bodies}
-        spelled = dict.fromkeys(name for each in needed.get(word, ()) for name in _spelled(each, others))
+        spelled = dict.fromkeys(name for each in needed.get(word, ()) for name in _spelled(each, own))
         alternatives = [{"required": [name], "properties": {name: _NOT_NULL}} for name in spelled]
         if alternatives:
             then["allOf"] = alternatives if len(alternatives) == 1 else [{"anyOf": alternatives}]

@@ -254,6 +254,8 @@ class NodeTable:
     """By type, the fields of which a node must have at least one."""
     others: Mapping[str, str]
     """Other spellings of fields, each with the word of the notation."""
+    others_of: Mapping[str, Mapping[str, str]]
+    """By type, other spellings of fields; types with calls are missing here."""
 
 
 @lru_cache(maxsize=8)
@@ -269,7 +271,12 @@ def node_table(notation: str) -> NodeTable:
             fields[words.get(key, key)] = checker
             only_for[words.get(key, key)] = (*only_for.get(words.get(key, key), ()), known.name)
     needs = {name: tuple(words.get(key, key) for key in known.needs) for name, known in NODE_TYPES.items()}
-    return NodeTable(fields=fields, only_for=only_for, needs=needs, others=spellings(notation))
+    # A node without calls has no arguments, so the words for these are words for its data.
+    others, data = spellings(notation), words.get("input", "input")
+    of_data = {**others, **{key: data for key in ("args", "input", "inputMapping") if key != data}}
+    without_calls = [known for known in NODE_TYPES.values() if "input" in known.fields and "args" not in known.fields]
+    others_of = {known.name: of_data for known in without_calls}
+    return NodeTable(fields=fields, only_for=only_for, needs=needs, others=others, others_of=others_of)
 
 
 def add_node_type(node_type: DocumentNodeType) -> None:
@@ -318,10 +325,7 @@ def node_reader(notation: str) -> Callable[[Json, str, Report, int], DocumentNod
             add_problem(report, path, f"must be an object, not {f.type_name(value)}")
             return DocumentNode(path, {}, notation)
         table, type_ = node_table(notation), str(value.get("type")).strip().lower()
-        known, others = NODE_TYPES.get(type_), table.others
-        if known is not None and "input" in known.fields and "args" not in known.fields:
-            data = WORDS[notation].get("input", "input")  # a node without calls has no arguments
-            others = {**others, **dict.fromkeys(("args", "input", "inputMapping"), data)}
+        others = table.others_of.get(type_, table.others)
         is_listed = lambda key: type_ in table.only_for.get(key, (type_,))  # noqa: E731
         fields = {
             key: table.fields[key](item, join(path, key), report)

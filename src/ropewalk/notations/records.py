@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from json import dumps
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
+from ..argument_checks import wrong_type
 from ..errors import FailedResult, FlowFailed
 from ..values import Json
 from .fields import camel, closest_attribute
@@ -22,14 +23,16 @@ def copy_containers(value: Json) -> Json:
     return value
 
 
-class Record(Mapping[str, Json]):
+class Record(dict[str, Json]):
     """Show a document as attributes and items: `r.error_strategy`, `r["errorStrategy"]`, `r.to_dict()`."""
 
-    # Lists and objects are copied when they are first read, so that changing them changes nothing that is stored.
-
-    __slots__ = ("_data", "_mine")
+    # A dict, so that `json.dumps` takes it; it cannot be changed. Lists and objects are copied when they are first
+    # read, so that changing them changes nothing that is stored.
 
     def __init__(self, data: dict[str, Json]) -> None:
+        if not isinstance(data, dict):
+            raise wrong_type("data", "an object", data)
+        super().__init__(data)
         self._data = data
         self._copies: dict[str, Json] = {}
 
@@ -46,8 +49,20 @@ class Record(Mapping[str, Json]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._data)
 
-    def __len__(self) -> int:
-        return len(self._data)
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = {name: value for name, value in vars(self).items() if name not in ("_data", "_copies")}
+        return type(self), (self._data,), own
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} cannot be changed; change a copy: to_dict()")
+
+    __setitem__ = __delitem__ = __ior__ = pop = popitem = clear = update = setdefault = _refuse
+    if not TYPE_CHECKING:  # what reads a dict reads the copies; a key has either spelling
+        get, items, values, __contains__ = Mapping.get, Mapping.items, Mapping.values, Mapping.__contains__
+
+    def copy(self) -> dict[str, Json]:
+        """Return the same as `to_dict`."""
+        return self.to_dict()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -60,7 +75,7 @@ class Record(Mapping[str, Json]):
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == (other.to_dict() if isinstance(other, Record) else other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def to_dict(self) -> dict[str, Json]:
         """Return the document as a dict, in the documented spelling.

@@ -10,21 +10,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from ...expr.ast import NULL, Each, Expr, Fn, Lit, Ref
+from ...expr.ast import NULL, Each, Expr, Lit, Ref
 from ...expr.unlift import unlift
-from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, Node, OnError
-from ...ops import Branch, Call, Compute, Loop, Map, Validate, in_milliseconds
+from ...ops import Branch, Call, Compute, Loop, Map, Validate
 from ...values import Json
 from ..node_fields import ROUND
 from ..node_types import NODE_TYPES, OP_WRITERS
+from ..node_writer import Around, NodeWriter
 from ..undo import write_undo
 from ..writing import (
     POLICY,
     Fields,
-    FlowWriter,
-    iterations_are_independent,
-    milliseconds,
     outputs,
     sorted_nodes,
     split_result,
@@ -36,30 +33,20 @@ TRUE, FALSE = Graph(nodes=(), result=Lit(True)), Graph(nodes=(), result=Lit(Fals
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "gate", "when", "writes", "policy", "meta"),
     Call: ("tool", "args", "undo"),
-    Map: ("items", "body", "limit", "most"),
-    Loop: ("body", "limit", "items", "again", "until", "collect"),
+    Map: ("items", "body", "limit", "select", "most"),
+    Loop: ("body", "limit", "items", "again", "until", "collect", "initial"),
     Validate: ("value", "schema", "place"),
     **POLICY,
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """The surroundings of a node: its path, its siblings, and the meaning of `$iteration`."""
-
-    path: str = ""
-    dag: bool = False
-    apart: frozenset[str] = frozenset()
-    round: str = ""
-
-
 TOP: Final = Around()
 
 
-class ChainWriter(FlowWriter[Around]):
+class ChainWriter(NodeWriter):
     """Write one flow as a chain."""
 
-    kind, supported = "chain", SUPPORTED
+    kind, supported, passes_data = "chain", SUPPORTED, False
     null_node: ClassVar = {"type": "transform", "input": "${null}"}
 
     def __init__(self, flow: Flow) -> None:
@@ -165,18 +152,12 @@ class ChainWriter(FlowWriter[Around]):
     def write_delay(self, node: Node, around: Around) -> Fields:
         """Write a sleep as a delay node."""
         op: Any = node.op
-        return {"type": "delay", "delay": self._delay_value(op.seconds, around)}
+        return {"type": "delay", "delay": self.delay(op.seconds, around)}
 
     def write_wait(self, node: Node, around: Around) -> Fields:
         """Write a wait for an event or an approval."""
         op: Any = node.op
         return {"type": "wait", **self.wait(op, around.path.rstrip("/"), around)}
-
-    def write_validate(self, node: Node, around: Around) -> Fields:
-        """Write a check of data; null as data counts as absent."""
-        op: Any = node.op
-        data = {} if op.value == Ref("prev") else {"input": self.nullable(op.value, f"{around.path}value", around)}
-        return {"type": "validate", "schema": op.schema, **data}
 
     def write_block(self, node: Node, around: Around) -> Fields:
         """Write a block as a parallel node, or as a branch that is always taken."""
@@ -187,11 +168,6 @@ class ChainWriter(FlowWriter[Around]):
         """Write a branch as a condition node."""
         op: Any = node.op
         return self._branch_fields(node.id, op, around)
-
-    def write_loop(self, node: Node, around: Around) -> Fields:
-        """Write a loop or a map as a loop node."""
-        op: Any = node.op
-        return self._loop_fields(node.id, op, around)
 
     def _computed_fields(self, value: Expr, around: Around) -> Fields:
         """Return a transform, or a plain value."""
@@ -207,20 +183,13 @@ class ChainWriter(FlowWriter[Around]):
             return {"transform": {"type": type_, "config": config}, **data}
         return {"input": self.nullable(value, path, around)}
 
-    def _delay_value(self, seconds: Expr, around: Around) -> Json:
-        if isinstance(seconds, Lit):
-            return milliseconds(seconds.value)
-        if (milliseconds_expr := in_milliseconds(seconds)) is not None:
-            return self.value(milliseconds_expr, f"{around.path}delay", around)
-        return self.value(Fn("*", (seconds, Lit(1000))), f"{around.path}delay", around)
-
     def _block_fields(self, id: str, body: Graph, around: Around) -> Fields:
         nodes, is_only_order = sorted_nodes(body)
         if not body.ordered and is_only_order and len(nodes) > 1:  # each node waits for the one before
             sequence = tuple(replace(node, after=frozenset()) for node in nodes)
             body = replace(body, nodes=sequence, ordered=True, limit=None)
         if body.ordered:  # as a branch that is always taken
-            return {"type": "condition", "condition": True, "then": self.sequence(id, "value", body, around)}
+            return {"type": "condition", "condition": True, "then": self.sequence(f"{id}_value", body, around)}
         if body.result != outputs(body):
             self.refuse(
                 around.path.rstrip("/"),
@@ -247,55 +216,22 @@ class ChainWriter(FlowWriter[Around]):
         (test, then), *more = op.arms
         fields: Fields = {"type": "condition", "condition": self.condition(test, f"{around.path}condition", around)}
         if then != TRUE:
-            fields["then"] = self.sequence(id, "then", then, around)
+            fields["then"] = self.sequence(f"{id}_then", then, around)
         if more:
             else_node = Node(id=self.unique_id(f"{id}_else"), op=Branch(arms=tuple(more), default=op.default))
             fields["otherwise"] = [self.node(else_node, replace(around, dag=False))]
         elif op.default != FALSE:
-            fields["otherwise"] = self.sequence(id, "otherwise", op.default or Graph(nodes=()), around)
+            fields["otherwise"] = self.sequence(f"{id}_otherwise", op.default or Graph(nodes=()), around)
         return fields
 
-    def _loop_fields(self, id: str, op: Map | Loop, around: Around) -> Fields:
-        path = around.path.rstrip("/")
-        fields: Fields = {"type": "loop"}
-        inside = replace(around, dag=False, round="map" if isinstance(op, Map) else "loop")
-        if op.items is not None:
-            fields["items"] = self.value(op.items, f"{around.path}items", around)
-        # A map runs its iterations concurrently; a loop runs them in order, with conditions.
-        if isinstance(op, Map):
-            if op.limit is None or (op.limit == 1 and not iterations_are_independent(op.body)):
-                self.refuse(
-                    path,
-                    (
-                        "the iterations of a loop in a chain run one after another, or at most `concurrency` (2 or "
-                        "more) at once"
-                    ),
-                )
-            elif op.limit > 1:
-                fields["concurrency"] = op.limit
-            if op.most is not None:
-                fields["maxIterations"] = op.most
-        else:
-            if not op.collect:
-                self.refuse(path, "a loop in a chain returns a list with all iterations, not only the last one")
-            if op.items is not None and (op.again is not None or op.until is not None):
-                self.refuse(path, "a chain's loop has either items or until and while")
-            for key, test in (("while", op.again), ("until", op.until)):
-                if test is not None:
-                    fields[key] = self.condition(test, f"{around.path}{key}", inside)
-            if op.limit is not None:
-                fields["maxIterations"] = op.limit
-        fields["nodes"] = self.sequence(id, "value", op.body, inside)
-        return fields
-
-    def sequence(self, owner: str, field: str, body: Graph, around: Around) -> list[Fields]:
+    def sequence(self, last: str, body: Graph, around: Around) -> list[Fields]:
         """Write the nodes of a region in order, with the last one's output as the value."""
         around = replace(around, dag=False)
         if not body.ordered and len(body.nodes) > 1:
             self.refuse(around.path.rstrip("/"), "nodes that run at once belong in a parallel node")
         nodes = list(body.nodes)
         if not nodes or body.result != Ref("out", (nodes[-1].id,)):
-            nodes.append(Node(id=self.unique_id(f"{owner}_{field}"), op=Compute(value=body.result)))
+            nodes.append(Node(id=self.unique_id(last), op=Compute(value=body.result)))
         return [self.node(node, around) for node in nodes]
 
     # --- expressions ----------------------------------------------------------------------------
@@ -308,14 +244,11 @@ class ChainWriter(FlowWriter[Around]):
                     return NULL
                 return self.output(ref)
             case "state":
-                if ref.path[:1] == ("iteration",) and around.round:
-                    self.refuse(path, "inside a loop $var.iteration is the iteration number; rename the state field")
-                return Ref("var", ref.path)
+                return self.variable(ref, path, around)
             case "round":
-                if around.round == "map":
-                    message = "$iteration belongs to the innermost loop; store the number of the outer loop in a node"
-                    self.refuse(path, message)
-                return Ref("iteration", ref.path)
+                return self.round(ref, path, around)
+            case "prev" if around.acc:
+                return Ref("acc", ref.path)
             case "status":
                 return self.status(ref, path)
         return ref

@@ -9,19 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from ...expr.ast import NULL, Expr, Fn, Lit, Ref, rebind
+from ...expr.ast import NULL, Expr, Fn, Ref, rebind
 from ...expr.unlift import unlift
-from ...fast_dataclass import dataclass
 from ...ir import Graph, Node
-from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait, in_milliseconds
-from ...values import Json
+from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait
 from ..node_compiler import MERGES, data_after
 from ..node_types import looks_like_nodes
+from ..node_writer import WIDTH, Around, NodeWriter
 from ..undo import write_undo
-from ..writing import PARALLEL, POLICY, Fields, FlowWriter, as_map, is_repeated, items_expr, milliseconds, outputs
-from .read import DEFAULTS
+from ..writing import PARALLEL, POLICY, Fields, as_map, is_repeated, outputs
 
-WIDTH: Final = int(DEFAULTS["concurrency"])
 STRATEGIES: Final = {function: strategy for strategy, function in MERGES.items()}
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "when", "result", "writes", "policy", "meta"),
@@ -30,15 +27,7 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Validate: ("value", "schema", "place"),
     Branch: ("arms", "default"),
     Map: ("items", "body", "limit", "select", "most"),
-    Loop: (
-        "items",
-        "body",
-        "collect",
-        "initial",
-        "limit",
-        "again",
-        "until",
-    ),  # `_per_item_fields` refuses what is no fold
+    Loop: ("items", "body", "collect", "initial", "limit", "again", "until"),
     Block: ("body",),
     Sleep: ("seconds",),
     Wait: ("event", "approval", "timeout"),
@@ -46,21 +35,10 @@ SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """The surroundings of a node: its path, the data that reaches it, and if it is a call per item or a fold."""
-
-    path: str = ""
-    data: Expr = NULL
-    item: bool = False
-    acc: bool = False
-    parallel: bool = False
-
-
-class CompositionWriter(FlowWriter[Around]):
+class CompositionWriter(NodeWriter):
     """Write one flow as a composition."""
 
-    kind, supported = "composition", SUPPORTED
+    kind, supported, passes_data = "composition", SUPPORTED, True
     null_node: ClassVar = {"type": "conditional", "condition": True, "then": None}
 
     def document(self) -> Fields:
@@ -108,9 +86,9 @@ class CompositionWriter(FlowWriter[Around]):
         """Write one node with its mappings, condition, policy and output variable."""
         path = f"{around.path}{node.id}"
         node, own = self.without_wait(replace(node, op=as_map(node.op)), path, around)
-        if is_repeated(node.op) and not self._is_per_item(node.op):
+        if is_repeated(node.op) and not self.is_per_item(node.op):
             node, repeated = self.for_each(node, node.op, path, around, WIDTH)
-            own, around = own | repeated, replace(around, item=True)
+            own, around = own | repeated, replace(around, round="map")
         if node.meta.hidden:
             self.refuse_hidden(node, path)
             return {"id": node.id, **self.null_node}  # its parts are not looked at
@@ -130,15 +108,6 @@ class CompositionWriter(FlowWriter[Around]):
             fields["outputMapping"] = self.nullable(node.result or NULL, f"{path}.result", around)
         return fields | own | self.common_fields(node, path, around, around.data)
 
-    def policy(self, node: Node, path: str, around: Around, failed: Expr) -> Fields:
-        on_error = node.policy.on_error
-        if on_error is None or not on_error.reported or not isinstance(node.op, Validate):
-            return super().policy(node, path, around, failed)
-        if on_error.value != node.op.value:
-            return super().policy(node, path, around, failed)
-        rest = replace(node, policy=replace(node.policy, on_error=None))
-        return {**super().policy(rest, path, around, failed), "required": False}
-
     def op(self, node: Node, around: Around) -> Fields:
         """Return the fields of what the node does."""
         op: Any = node.op
@@ -149,17 +118,17 @@ class CompositionWriter(FlowWriter[Around]):
             case Compute():
                 return self._computed_fields(op.value, around)
             case Validate():
-                return {"type": "validate", "schema": op.schema, **self._mapping_fields(op.value, around, "value")}
+                return self.write_validate(node, around)
             case Branch():
                 return self._branch_fields(node.id, op, around)
             case Map() | Loop():
-                return self._per_item_fields(op, around)
+                return self.write_loop(node, around)
             case Block():
                 return self._block_fields(node.id, op.body, around)
             case Wait():
                 return {"type": "wait", **self.wait(op, around.path.rstrip("/"), around)}
             case Sleep():
-                return {"type": "delay", "delay": self._delay_value(op.seconds, around)}
+                return {"type": "delay", "delay": self.delay(op.seconds, around)}
         self.refuse_op(node, around.path.rstrip("/"))
         return dict(self.null_node)
 
@@ -174,16 +143,6 @@ class CompositionWriter(FlowWriter[Around]):
         width = body.limit or max(len(body.nodes), WIDTH)
         limit = {} if width == WIDTH else {"concurrency": width}
         return {"type": "parallel", **limit, "nodes": [self.node(node, inside) for node in body.nodes]}
-
-    def _delay_value(self, seconds: Expr, around: Around) -> Json:
-        if isinstance(seconds, Lit):
-            return milliseconds(seconds.value)
-        milliseconds_expr = in_milliseconds(seconds)
-        return self.value(
-            Fn("*", (seconds, Lit(1000))) if milliseconds_expr is None else milliseconds_expr,
-            f"{around.path}delay",
-            around,
-        )
 
     def _mapping_fields(self, expr: Expr, around: Around, field: str) -> Fields:
         """Return the node's data, unless it is the output of the node before."""
@@ -240,41 +199,6 @@ class CompositionWriter(FlowWriter[Around]):
             return self._value_fields(key, body.result, f"{around.path}{key}", around)
         return {key: self.sequence(f"{id}_{key}", body, around)}
 
-    def _is_per_item(self, op: Any) -> bool:
-        """Return True if all that runs per item is a call of a tool."""
-        inner = op.body.nodes[0]
-        is_bare = isinstance(inner.op, Call) and inner == Node(id=inner.id, op=inner.op)
-        return is_bare and len(op.body.nodes) == 1 and op.body.result == Ref("out", (inner.id,))
-
-    def _per_item_fields(self, op: Map | Loop, around: Around) -> Fields:
-        """Write a map or a fold as one call of a tool per item."""
-        path, is_fold = around.path.rstrip("/"), isinstance(op, Loop)
-        if isinstance(op, Loop) and (op.items is None or op.collect or op.initial is None or op.limit):
-            self.refuse(path, "a composition repeats nodes only for items, each independent of the earlier ones")
-            return dict(self.null_node)
-        call = op.body.nodes[0].op if op.body.nodes else None
-        if not isinstance(call, Call) or not self._is_per_item(op):
-            self.refuse(
-                path,
-                "for each item, a composition runs one node without a condition or variable of its own; to filter or "
-                "reduce, one tool",
-            )
-            return dict(self.null_node)
-        # The list and the arguments are left out if they are the node's own data.
-        items = items_expr(op) if isinstance(op, Map) else op.items or NULL
-        fields: Fields = {"type": "reduce", "tool": call.tool, **write_undo(call.undo)}
-        if items != around.data:
-            fields["items"] = self.value(items, f"{path}/items", around)
-        if call.args != Ref("item"):
-            inside = replace(around, item=True, acc=is_fold)
-            fields["inputMapping"] = self.value(call.args, f"{path}/args", inside)
-        if isinstance(op, Loop):
-            return {**fields, "initial": self.value(op.initial or NULL, f"{path}/initial", around)}
-        if op.limit is None:
-            self.refuse(path, "a composition needs a limit on concurrent items (concurrency)")
-        width: Fields = {} if op.limit in (None, WIDTH) else {"concurrency": op.limit}
-        return {**fields, "type": "filter" if op.select else "map", **width}
-
     # --- expressions ----------------------------------------------------------------------------
 
     def bind(self, ref: Ref, path: str, around: Around) -> Expr:
@@ -282,11 +206,11 @@ class CompositionWriter(FlowWriter[Around]):
             case "out":
                 return self.output(ref)
             case "state":
-                return Ref("var", ref.path)
+                return self.variable(ref, path, around)
             case "prev" if around.acc:
                 return Ref("acc", ref.path)
             case "status":
                 return self.status(ref, path)
             case "round":
-                self.refuse(path, "a composition cannot read the number of an iteration")
+                return self.round(ref, path, around)
         return ref
