@@ -14,7 +14,6 @@ from pages.page import DOCS, Page
 PAGE = DOCS / "troubleshooting.md"
 TOOLS = '''
 import asyncio
-import datetime
 
 from ropewalk import tool
 
@@ -34,8 +33,8 @@ async def slow() -> str:
 
 @tool
 def today() -> object:
-    """Return a date, which is not JSON."""
-    return datetime.date.today()
+    """Return an object without a JSON form."""
+    return object()
 '''
 
 

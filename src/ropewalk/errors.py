@@ -302,6 +302,7 @@ class NodeFailed(RopewalkError):
     rejected. `ran_at` has the paths of these tools (`call/pay`) if they ran in a flow that the node called; it is None
     for a tool of the node itself. `classes` names the classes of the exception that a Python function raised. `budgets`
     has the budget that is used up, with `account`, `limits` and `used`. `trace` is where the tool raised its exception.
+    `retry_after` has the seconds after which the provider of the tool wants the next attempt.
     """
 
     def __init__(
@@ -326,6 +327,7 @@ class NodeFailed(RopewalkError):
         self.attempts, self.problems = attempts, tuple(problems)
         self.retryable, self.ran = retryable, ran
         self.ran_at = None if ran_at is None else tuple(ran_at)
+        self.retry_after: float | None = None
         super().__init__(f"{path}: {message}")
 
     def event_data(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The events of runs: one vocabulary for journal, progress, traces and the web UI.
 
 run.started  node.ready  node.started  node.finished  node.recovered  node.failed  node.skipped  attempt.failed
-call.repeated  node.progress  node.chunk  node.printed  node.log
+call.repeated  node.progress  node.chunk  node.printed  node.log  node.warned
 timer.set  wait.started  signal.received  branch.taken  items.listed  state.write
 run.queued  run.unattended  run.resumed  run.retried  run.waiting  run.interrupted  run.finished  run.outcome
 """

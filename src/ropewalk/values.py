@@ -38,31 +38,86 @@ _LONGEST_NAME: Final = 120  # characters of a name that is compared with others
 _MOST_NAMES: Final = 100  # that one misspelt name is compared with
 
 
-_DIGITS: Final = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
-_MANY_DIGITS: Final = b"0" * 20
+_MINUS, _DIGIT, _SPACE = b"-0 "
+_DIGITS: Final = bytes(_DIGIT if 48 <= code <= 57 else _MINUS if code == _MINUS else _SPACE for code in range(256))
+_MANY_DIGITS: Final = (b"0" * 20, b"-" + b"0" * 19)
+"""What every integer over 64 bits contains, in a text whose digits are all 0."""
+
+
+class StandIn(str):
+    """A text in place of a JSON value that is outside the limits; `why` says what it replaces."""
+
+    # It is a subclass of str, so every check of JSON refuses it until somebody decides: the results of tools keep the
+    # text and a warning (`tools/answers.py`).
+
+    __slots__ = ("why",)
+
+    why: str
+
+    def __new__(cls, text: str, why: str) -> StandIn:
+        made = super().__new__(cls, text)
+        made.why = why
+        return made
 
 
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON text from outside; the value still needs a check."""
 
     # orjson turns an integer over 64 bits into a float, which nobody would notice. So text with that many digits in a
-    # row is parsed again in a way that leaves the integer to the check. If a key occurs twice, the last one counts, as
-    # in every JSON parser; `source` reads what people write, and refuses such a key.
+    # row is parsed again, with stand-ins for these numbers. If a key occurs twice, the last one counts, as in every
+    # JSON parser; `source` reads what people write, and refuses such a key.
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     try:
-        value = orjson.loads(text)
+        value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         if "limit" in error.msg:
             raise InvalidValue("", f"nested deeper than {MAX_DEPTH}") from error
         raise
-    data = text.encode() if isinstance(text, str) else text
-    if _MANY_DIGITS not in data.translate(_DIGITS):
+    digits = data.translate(_DIGITS)
+    if not any(many in digits for many in _MANY_DIGITS):
         return value
-    import json
-
     try:
-        return json.loads(data, parse_int=integer)
+        return _parse_exactly(data)
     except RecursionError:
         return value  # it is nested too deep, which the check reports
+
+
+def parse_answer(text: str | bytes) -> Any:
+    """Parse the JSON of an answer to a call, which must not be lost: also with NaN, huge numbers or lone surrogates."""
+    try:
+        return parse_json(text)
+    except orjson.JSONDecodeError as error:
+        try:
+            return _parse_exactly(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+        except (ValueError, RecursionError):
+            raise error from None
+
+
+def _parse_exactly(data: bytes) -> Any:
+    """Parse JSON with a stand-in for each number that is outside the limits."""
+    import json
+
+    text = data.decode("utf-8-sig", "surrogatepass")
+    return json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=_not_a_number)
+
+
+def _integer(digits: str) -> int | StandIn:
+    # Python would need quadratic time to convert very many digits.
+    if len(digits) <= 20 and _INT_MIN <= (number := int(digits)) <= _INT_MAX:
+        return number
+    return StandIn(digits, BIG_INTEGER)
+
+
+def _float(digits: str) -> float | StandIn:
+    number = float(digits)
+    return number if -_INFINITY < number < _INFINITY else StandIn(digits, "number over 1.8e308")
+
+
+def _not_a_number(name: str) -> float:
+    return float(name)
+
+
+BIG_INTEGER: Final = "integer past 64 bits"
 
 
 def integer(digits: str) -> int:
@@ -157,6 +212,11 @@ def copy_json(value: Any, depth: int = MAX_DEPTH) -> Any:
     return value if value is None or kind is bool else NOT_JSON
 
 
+def is_64_bit(number: int) -> bool:
+    """Return True if a signed integer of 64 bits can hold a number."""
+    return _INT_MIN <= number <= _INT_MAX
+
+
 def fresh(value: Json) -> Json:
     """Copy a JSON value."""
     kind = type(value)
@@ -186,15 +246,18 @@ def _is_key(key: str) -> bool:
 
 
 def _is_text(text: str) -> bool:
+    return "\0" not in text and (text.isascii() or kept_text(text) is text)
+
+
+def kept_text(text: str) -> str:
+    """Return a text with U+FFFD in place of what stores cannot keep: NUL and lone surrogates."""
     if "\0" in text:
-        return False
-    if text.isascii():
-        return True
+        text = text.replace("\0", "\ufffd")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return False
-    return True
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def json_problems(value: Any, place: str = "value") -> list[InvalidValue]:
@@ -211,9 +274,11 @@ def json_problems(value: Any, place: str = "value") -> list[InvalidValue]:
             if not _is_text(item):
                 character = "NUL character" if "\0" in item else "lone surrogate"
                 problems.append(InvalidValue(where, f"string with a {character}"))
+        elif kind is StandIn or (kind is int and not _INT_MIN <= item <= _INT_MAX):
+            what = item.why if kind is StandIn else BIG_INTEGER
+            problems.append(InvalidValue(where, f"{what}; send it as a string"))
         elif kind is int:
-            if not _INT_MIN <= item <= _INT_MAX:
-                problems.append(InvalidValue(where, "integer past 64 bits; send it as a string"))
+            continue
         elif kind is float:
             if not -_INFINITY < item < _INFINITY:
                 limit = "" if item != item else " (its numbers end at 1.8e308)"

@@ -139,8 +139,8 @@ def test_an_executor_that_gives_no_result_fails_the_step(gives: Any) -> None:
 
 def test_an_output_that_is_no_json_fails_the_step() -> None:
     """COMPOSITE-FAIL-1"""
-    result = run(research(World(web_search=lambda query: {1, 2})).execute({"topic": "x"}))
-    assert result.error == 'Step "search" (tool: "web_search") failed: result: set is not JSON; use a list'
+    result = run(research(World(web_search=lambda query: 1j)).execute({"topic": "x"}))
+    assert result.error == 'Step "search" (tool: "web_search") failed: result: complex is not JSON'
 
 
 @pytest.mark.parametrize("args", [None, {}, [("topic", "x")], 5, {"topic": object()}])

@@ -61,14 +61,6 @@ def local_tools(ledger: Ledger) -> dict[str, Any]:
         ledger.pay()
         return float("nan")
 
-    def a_set() -> Any:
-        ledger.pay()
-        return {"ids": {1, 2}}
-
-    async def some_bytes() -> Any:
-        ledger.pay()
-        return {"blob": b"x" * 10_000_000}
-
     async def within_itself() -> Any:
         ledger.pay()
         found: list[Any] = []
@@ -85,10 +77,10 @@ def local_tools(ledger: Ledger) -> dict[str, Any]:
 
     async def chunks() -> AsyncIterator[Any]:
         ledger.pay()
-        yield {1, 2}
+        yield object()
 
     found = (
-        wrong_type, wrong_type_async, not_a_number, a_set, some_bytes, within_itself, unwritable, holds_a_lock, chunks,
+        wrong_type, wrong_type_async, not_a_number, within_itself, unwritable, holds_a_lock, chunks,
     )  # fmt: skip
     for function in found:
         tool(function)
@@ -126,7 +118,6 @@ BODIES: dict[str, tuple[bytes, dict[str, str]]] = {
     "wrong_type": (json.dumps({"id": "seven"}).encode(), {}),
     "cut": (b'{"id": 7', {"Content-Length": "100"}),
     "not_gzip": (b'{"id": 7}', {"Content-Encoding": "gzip"}),
-    "too_deep": (b"[" * 5000 + b"]" * 5000, {}),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from patience import BOUND
-from ropewalk import App
+from ropewalk import App, Toolbox
 from ropewalk.errors import InvalidValue, NotFound, NothingToRetry, StoreError
 from ropewalk.journal.protocol import Store
 from ropewalk.journal.sqlite.store import SqliteStore
@@ -47,7 +47,7 @@ def tools(ledger: Ledger) -> list[Any]:
 
 
 async def test_the_recorded_result_is_used(store: Store, ledger: Ledger) -> None:
-    async with App(store, tools=tools(ledger)) as app:
+    async with App(store, toolbox=Toolbox(tools(ledger), strict_output=True)) as app:
         await app.run(chain("wrong_type"), run_id="r")
         [step] = [step for step in app.runs.get("r")["nodes"] if step["node"] == "pay"]
         assert step["error"]["result"] == {"value": "paid"}
@@ -61,11 +61,9 @@ async def test_the_recorded_result_is_used(store: Store, ledger: Ledger) -> None
 
 
 async def test_a_result_that_is_not_json_needs_a_value(store: Store, ledger: Ledger) -> None:
-    async with App(store, tools=tools(ledger)) as app:
-        await app.run(chain("a_set"), run_id="r")
-        with pytest.raises(
-            NothingToRetry, match=r"the result of pay is not JSON \(\{'ids': \{1, 2\}\}\); give a value"
-        ):
+    async with App(store, toolbox=Toolbox(tools(ledger), strict_output=True)) as app:
+        await app.run(chain("holds_a_lock"), run_id="r")
+        with pytest.raises(NothingToRetry, match=r"the result of pay is not JSON \(.*Holder.*\); give a value"):
             await app.runs.retry("r", accept=["pay"])
         with pytest.raises(InvalidValue, match=r"accept\.pay: nan is not JSON"):
             await app.runs.retry("r", accept={"pay": float("nan")})
@@ -76,7 +74,7 @@ async def test_a_result_that_is_not_json_needs_a_value(store: Store, ledger: Led
 
 async def test_without_accept_the_tool_is_called_again_and_that_is_said(store: Store, ledger: Ledger) -> None:
     events: list[Any] = []
-    async with App(store, tools=tools(ledger)) as app:
+    async with App(store, toolbox=Toolbox(tools(ledger), strict_output=True)) as app:
         await app.run(chain("wrong_type"), run_id="r")
         done = await app.runs.retry("r", on_event=events.append)
         assert done.status == "failed"
@@ -86,7 +84,7 @@ async def test_without_accept_the_tool_is_called_again_and_that_is_said(store: S
 
 
 async def test_what_cannot_be_accepted_is_refused_and_nothing_is_called(store: Store, ledger: Ledger) -> None:
-    async with App(store, tools=tools(ledger)) as app:
+    async with App(store, toolbox=Toolbox(tools(ledger), strict_output=True)) as app:
         await app.run(chain("wrong_type"), run_id="r")
         for accept, kind, said in (
             (["pai"], NotFound, "did you mean 'pay'"),
@@ -109,7 +107,7 @@ async def test_items_of_a_loop(store: Store, ledger: Ledger) -> None:
 
     nodes = [{"id": "pay", "type": "tool", "tool": "pay", "params": {"item": "$item"}, "errorStrategy": "continue"}]
     loop = {"id": "each", "type": "loop", "items": [1, 2, 3], "concurrency": 3, "nodes": nodes}
-    async with App(store, tools=[pay]) as app:
+    async with App(store, toolbox=Toolbox([pay], strict_output=True)) as app:
         run = await app.run({"id": "c", "name": "c", "nodes": [loop]}, run_id="r")
         assert (run.status, ledger.payments) == ("partial", 3)
         with pytest.raises(NothingToRetry, match="give values by path"):
@@ -126,7 +124,7 @@ async def test_a_node_of_a_flow_inside(store: Store, ledger: Ledger) -> None:
         "name": "inner",
         "nodes": [{"id": "pay", "type": "tool", "tool": "wrong_type"}],
     }
-    async with App(store, tools=tools(ledger)) as app:
+    async with App(store, toolbox=Toolbox(tools(ledger), strict_output=True)) as app:
         app.toolbox.register(app.as_tool(inner))
         await app.run({"id": "o", "name": "o", "nodes": [{"id": "flow", "type": "tool", "tool": "inner"}]}, run_id="r")
         with pytest.raises(NotFound, match="no node 'pai'; did you mean 'pay'"):
@@ -142,7 +140,7 @@ async def test_a_node_of_a_flow_inside_by_its_path(store: Store, ledger: Ledger)
     def pay_together() -> Any:
         ledger.pay()
         both_have_paid.wait()
-        return {1, 2}
+        return object()
 
     pay = {"id": "pay", "type": "tool", "tool": "pay_together"}
     inner = {"kind": "chain", "id": "inner", "name": "inner", "nodes": [pay]}
@@ -150,7 +148,7 @@ async def test_a_node_of_a_flow_inside_by_its_path(store: Store, ledger: Ledger)
     middle = {"kind": "chain", "id": "middle", "name": "middle", "nodes": middle_nodes}
     calls = [{"id": "first", "type": "tool", "tool": "inner"}, {"id": "second", "type": "tool", "tool": "middle"}]
     outer = {"id": "o", "name": "o", "nodes": [{"id": "both", "type": "parallel", "nodes": calls}]}
-    async with App(store, tools=[*tools(ledger), pay_together]) as app:
+    async with App(store, toolbox=Toolbox([*tools(ledger), pay_together], strict_output=True)) as app:
         app.toolbox.register(app.as_tool(inner))
         app.toolbox.register(app.as_tool(middle))
         await app.run(outer, run_id="r")
@@ -165,7 +163,7 @@ async def test_a_node_of_a_flow_inside_by_its_path(store: Store, ledger: Ledger)
 
 
 async def test_a_store_in_memory_keeps_nothing_to_accept(ledger: Ledger) -> None:
-    async with App("memory", tools=tools(ledger)) as app:
+    async with App("memory", toolbox=Toolbox(tools(ledger), strict_output=True)) as app:
         await app.run(chain("wrong_type"), run_id="r")
         with pytest.raises(StoreError, match="a store in memory"):
             await app.runs.retry("r", accept=["pay"])
@@ -180,7 +178,7 @@ async def test_secrets_in_a_rejected_result_are_not_recorded(
         return f"paid with {token}"  # type: ignore[return-value]
 
     nodes = [{"id": "pay", "type": "tool", "tool": "pay", "params": {"token": "$secret.BANK_TOKEN"}}]
-    async with App(store, tools=[pay], secrets=["BANK_TOKEN"]) as app:
+    async with App(store, toolbox=Toolbox([pay], strict_output=True), secrets=["BANK_TOKEN"]) as app:
         await app.run({"id": "c", "name": "c", "nodes": nodes}, run_id="r")
         told = str(app.runs.get("r"))
     assert "paid with $secret.BANK_TOKEN" in told
@@ -190,7 +188,7 @@ async def test_secrets_in_a_rejected_result_are_not_recorded(
 async def test_a_model_hears_that_the_call_took_effect(ledger: Ledger) -> None:
     agent = {"kind": "agent", "name": "payer", "prompt": "Pay.", "tools": ["wrong_type"]}
     model = ScriptedModel(wants("wrong_type"), "Done.")
-    async with App("memory", tools=tools(ledger), model=model) as app:
+    async with App("memory", toolbox=Toolbox(tools(ledger), strict_output=True), model=model) as app:
         done = await app.run(agent)
     assert done.status == "completed"
     [block] = results_in(model.requests[1])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk import App, IdempotencyKey
+from ropewalk import App, IdempotencyKey, Toolbox
 from ropewalk.errors import StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 DOCUMENT = {"id": "c", "name": "c", "nodes": [{"id": "pay", "type": "tool", "tool": "pay"}], **CHAIN}
 PROGRAM = """
 import asyncio, os, signal, sys
-from ropewalk import App, IdempotencyKey
+from ropewalk import App, Toolbox, IdempotencyKey
 
 moment = sys.argv[1]
 
@@ -40,7 +40,7 @@ def heard(event):
         die()
 
 async def main():
-    async with App("sqlite:///runs.db", tools=[pay]) as app:
+    async with App("sqlite:///runs.db", toolbox=Toolbox([pay], strict_output=True)) as app:
         await (app.run(%r, run_id="r", on_event=heard) if moment else app.resume("r"))
         print(app.runs.get("r")["errors"])
 
@@ -80,14 +80,14 @@ async def test_death_at_every_write(written: bool) -> None:
 
         store = DyingStore(MemoryStore(durable=True), at=at, written=written)
         try:
-            await App(store, tools=[pay]).run(document, run_id="r")
+            await App(store, toolbox=Toolbox([pay], strict_output=True)).run(document, run_id="r")
             break
         except StoreError:
             pass
         alive = await store.survivor()
         recorded = any(entry.kind == "call_failed" for entry in alive.history("r")) if alive.get_run("r") else False
         before = len(keys)
-        async with App(alive, tools=[pay]) as app:
+        async with App(alive, toolbox=Toolbox([pay], strict_output=True)) as app:
             done = await app.run(document, run_id="r")
         assert done.status == "failed"
         assert len(keys) == before + (not recorded), (at, recorded)

@@ -22,8 +22,7 @@ pytestmark = pytest.mark.process
 
 SERVER = Path(__file__).parent.parent / "mcp_servers" / "payments.py"
 LOCAL = (
-    "wrong_type", "wrong_type_async", "not_a_number", "a_set", "some_bytes", "within_itself", "unwritable",
-    "holds_a_lock", "chunks",
+    "wrong_type", "wrong_type_async", "not_a_number", "within_itself", "unwritable", "holds_a_lock", "chunks",
 )  # fmt: skip
 MCP = ("text", "structured", "missing", "malformed", "claims")
 both_stores = pytest.mark.parametrize("durable", [False, True], ids=["memory", "sqlite"])
@@ -45,7 +44,8 @@ def provider(ledger: Ledger) -> Iterator[Provider]:
 
 
 def app_with(tmp_path: Path, durable: bool, tools: Any = ()) -> App:
-    return App(f"sqlite:///{tmp_path / 'runs.db'}" if durable else "memory", tools=tools)
+    store = f"sqlite:///{tmp_path / 'runs.db'}" if durable else "memory"
+    return App(store, toolbox=Toolbox(tools, strict_output=True))
 
 
 def chain(tool: str, **node: Any) -> dict[str, Any]:
@@ -86,7 +86,7 @@ async def test_local_tools(tmp_path: Path, ledger: Ledger, what: str, durable: b
 @pytest.mark.parametrize("lent", [False, True])
 async def test_mcp_tools(tmp_path: Path, ledger: Ledger, what: str, durable: bool, lent: bool) -> None:
     """Also a tool that claims to be read-only: a server's word is not trusted. Nor when the tool is lent."""
-    async with Toolbox() as box:
+    async with Toolbox(strict_output=True) as box:
         box.add_mcp("bank", mcp(ledger))
         await box.connect("bank")
         given: Any = [box.lend(f"bank:{what}")] if lent else box
@@ -136,7 +136,7 @@ async def test_modules_of_experiences(tmp_path: Path, ledger: Ledger, file: str,
 async def test_an_executor_of_ones_own(tmp_path: Path, ledger: Ledger, durable: bool) -> None:
     async def execute(name: str, args: dict[str, Any]) -> Any:
         ledger.pay()
-        return {1, 2}
+        return object()
 
     async with app_with(tmp_path, durable) as app:
         outcome = await app.run(chain("anything"), executor=execute)
@@ -245,12 +245,12 @@ async def test_python_flows(tmp_path: Path, ledger: Ledger, durable: bool) -> No
 
 
 async def test_the_error_of_a_single_call_holds_the_result(ledger: Ledger) -> None:
-    async with App("memory", tools=[*local_tools(ledger).values()]) as app:
+    async with App("memory", toolbox=Toolbox(local_tools(ledger).values(), strict_output=True)) as app:
         with pytest.raises(OutputValidationFailed) as caught:
             await app.runner.run("wrong_type")
         assert caught.value.ran
         assert caught.value.result.value == "paid"
         with pytest.raises(OutputValidationFailed) as caught:
-            await app.runner.run("some_bytes")
-        assert caught.value.result.text.startswith("{'blob': b'xxx")
+            await app.runner.run("within_itself")
+        assert caught.value.result.text.startswith("[[")
         assert len(caught.value.result.text) <= 2000

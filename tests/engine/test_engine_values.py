@@ -19,10 +19,6 @@ from ropewalk.testing import ScriptedTools
 from ropewalk.values import MAX_BYTES
 
 
-class Text(str):
-    pass
-
-
 def deep(levels: int) -> Any:
     value: Any = 0
     for _ in range(levels):
@@ -31,19 +27,7 @@ def deep(levels: int) -> Any:
 
 
 NOT_JSON: dict[str, Any] = {
-    "NaN": float("nan"),
-    "infinity": float("inf"),
-    "set": {1},
-    "bytes": b"x",
-    "2**70": 2**70,
-    "-2**70": {"a": [-(2**70)]},
-    "lone surrogate": "\ud800",
-    "surrogate key": {"\udfff": 1},
-    "NUL": "a\0b",
-    "deep": deep(250),
     "very deep": deep(20_000),
-    "a str subclass": [Text("x")],
-    "key no text": {1: 2},
     "object": object(),
     "complex": 1j,
 }

@@ -38,14 +38,15 @@ class Lab:
     asked: list[Asked] = field(default_factory=list)
 
     def on(
-        self, path: str, body: Any = None, *, status: int = 200, kind: str = "application/json", **headers: str
+        self, path: str, body: Any = None, *, status: int = 200, kind: str | None = "application/json", **headers: str
     ) -> None:
         """Answer `path` with this body (JSON unless bytes)."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
 
         def write(handler: BaseHTTPRequestHandler, _: Asked) -> None:
             handler.send_response(status)
-            handler.send_header("Content-Type", kind)
+            if kind is not None:
+                handler.send_header("Content-Type", kind)
             handler.send_header("Content-Length", str(len(data)))
             for name, value in headers.items():
                 handler.send_header(name.replace("_", "-"), value)

@@ -274,7 +274,7 @@ def test_validator_of_ones_own_is_asked_for_both() -> None:
 
     seen: list[Any] = []
     strict = Tool("t", "", T.input_schema, {"type": "array"}, namespace="ns")
-    error = failing(resolving([MCP], strict, mcp=Recorder([]), validator=Picky()), args={"q": 1})
+    error = failing(resolving([MCP], strict, mcp=Recorder([]), validator=Picky(), strict_output=True), args={"q": 1})
     assert isinstance(error, OutputValidationFailed)
     assert str(error).endswith("result: empty; result: and dull")
     assert seen == [(T.input_schema, {"q": 1}, "args"), ({"type": "array"}, [], "result")]

@@ -44,7 +44,9 @@ def test_a_learner_hears_how_each_call_for_a_request_ended(
     args: Any, error: type[Exception] | None, learned: list[bool], request_: str | None
 ) -> None:
     heard: list[tuple[str, Mapping[str, bool]]] = []
-    runner = Runner(Toolbox([double]), learner=lambda request, used: heard.append((request, dict(used))))
+    runner = Runner(
+        Toolbox([double], strict_output=True), learner=lambda request, used: heard.append((request, dict(used)))
+    )
     call = runner.run("double", args, request=request_)
     if error is None:
         assert asyncio.run(call).structured == 4
@@ -145,7 +147,7 @@ def tell(value: Any) -> int:
 def test_a_logged_tool_logs_its_input_and_result(
     value: Any, shown: str, recorded: Any, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bound = logged(Runner(Toolbox([tell])).bind("tell"), "tell")
+    bound = logged(Runner(Toolbox([tell], strict_output=True)).bind("tell"), "tell")
     caplog.set_level(level, "ropewalk.tools")
     if recorded is None:
         assert asyncio.run(bound.call({"value": value})) == value

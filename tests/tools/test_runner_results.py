@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 from dataclasses import dataclass
 from hashlib import sha256
 from types import SimpleNamespace
@@ -103,7 +102,12 @@ def test_handler_may_give_a_tool_execution_result_or_an_mcp_one() -> None:
 def test_wrong_result_is_refused_with_its_place() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     error = failing(
-        resolving([MCP], Tool("t", "", {}, schema, namespace="ns"), mcp=Recorder({"structuredContent": {"n": "x"}}))
+        resolving(
+            [MCP],
+            Tool("t", "", {}, schema, namespace="ns"),
+            mcp=Recorder({"structuredContent": {"n": "x"}}),
+            strict_output=True,
+        )
     )
     assert isinstance(error, OutputValidationFailed)
     assert error.message == 'tool ns:t: result.n: "x" is not of type "integer"'
@@ -113,14 +117,9 @@ def test_wrong_result_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"rows": [datetime.date(2026, 1, 2)]}, "result.rows[0]: date is not JSON; use its isoformat()"),
-        ({1, 2}, "result: set is not JSON; use a list"),
-        ((1, 2), "result: tuple is not JSON; use a list"),
-        (b"x", "result: bytes is not JSON"),
-        (float("inf"), "result: inf is not JSON (its numbers end at 1.8e308); use null"),
-        ({1: 2}, "result: object key 1 is int, not a string"),
-        (2**63, "result: integer past 64 bits; send it as a string"),
-        ("\ud800", "result: string with a lone surrogate"),
+        ({"rows": [object()]}, "result.rows[0]: object is not JSON"),
+        (1j, "result: complex is not JSON"),
+        ({(1, 2): 3}, "result: object key (1, 2) is tuple, not a string"),
     ],
 )
 def test_result_that_is_not_json_is_refused_naming_tool_and_type(value: Any, said: str) -> None:
@@ -137,7 +136,7 @@ def test_without_output_schema_any_json_passes_and_an_empty_one_means_any() -> N
     for schema in (None, {}):
         runner = resolving([LOCAL], Tool("t", "", {}, schema), local={"h": lambda: [None, {"a": 1.5}]})
         assert run(runner).structured == [None, {"a": 1.5}]
-    declared = resolving([LOCAL], Tool("t", "", {}, {"type": "object"}), local={"h": lambda: 3})
+    declared = resolving([LOCAL], Tool("t", "", {}, {"type": "object"}), local={"h": lambda: 3}, strict_output=True)
     assert isinstance(failing(declared), OutputValidationFailed)
 
 

@@ -56,7 +56,7 @@ def open_project(
         config, unchecked = without_code(config)
     storing = config if home is None else read_config(home)
     named = config if storing.file is None else storing
-    toolbox = Toolbox(allow_hosts=config.allow_hosts)
+    toolbox = Toolbox(allow_hosts=config.allow_hosts, strict_output=config.strict_output)
     for item in import_tools(config, _is_tool):
         try:
             toolbox.register(item)

@@ -24,13 +24,13 @@ from ..ir import Flow, Graph, Node
 from ..notations.registry import NOTATIONS
 from ..ops import MODEL, calls_of
 from ..schema import compile_schema
+from ..tools.answers import to_json
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
 from ..tools.reserved import PREFIXES
 from ..tools.source import prefix_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
-from ..tools.type_schemas import with_models
 from ..tools.undo import undo_of
 from ..values import Json, check_json, did_you_mean, json_problems
 
@@ -322,11 +322,11 @@ def check_input(flow: Flow, input: Json) -> Json:
     if input is None and isinstance(schema, dict):
         input = schema.get("default", {} if schema.get("type") == "object" else None)
     try:
-        # Most inputs are plain JSON; only others are searched for models and dataclasses.
+        # Most inputs are plain JSON; only others are converted.
         try:
             input = check_json(input, "input")
         except InvalidValue:
-            input = check_json(with_models(input), "input")
+            input = check_json(to_json(input), "input")
     except InvalidValue as exc:
         result = json_problems(input, "input")
         raise InvalidInput(Problem(path=item.place, message=item.message) for item in result) from exc

@@ -76,6 +76,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         file=file,
         modules=tuple(data.get("tools", {}).get("modules", ())),
         flows=flows,
+        strict_output=data.get("tools", {}).get("strict_output", False),
         servers=servers,
         untrusted=untrusted,
         providers=providers,

@@ -338,6 +338,8 @@ class Config:
     modules: tuple[str, ...] = ()
     # Files, directories and globs of definitions that are tools of each other.
     flows: tuple[str, ...] = ()
+    # Whether results must fit the output schemas of their tools, or the patterns of the ids of tools where they must.
+    strict_output: bool | Sequence[str] = False
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     # The servers file to whose servers nobody has agreed, so that they are left out.
     untrusted: ServersFile | None = None

@@ -93,6 +93,9 @@ _TEXTS: Final = ValueType("a list of texts", partial(_is_list_of, str))
 _TEXT_TABLE: Final = ValueType("a table of texts", partial(_is_table_of, lambda value: isinstance(value, str)))
 _TABLES: Final = ValueType("a list of tables", partial(_is_list_of, dict))
 _FLAG: Final = ValueType("true or false", lambda value: isinstance(value, bool))
+_FLAG_OR_TEXTS: Final = ValueType(
+    "true, false or a list of texts", lambda value: isinstance(value, bool) or _is_list_of(str, value)
+)
 _POSITIVE_NUMBER: Final = ValueType("a number above 0", _is_above_zero)
 _SECONDS: Final = ValueType("a number of seconds above 0", _is_above_zero)
 _SECONDS_OR_ZERO: Final = ValueType(
@@ -179,7 +182,7 @@ SCHEDULE_KEYS: Final[dict[str, ValueType]] = {
     "catch_up": ValueType(f"one of {', '.join(CATCH_UP)}", lambda value: value in CATCH_UP),
 }
 SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
-    "tools": {"modules": _TEXTS, "flows": _TEXTS},
+    "tools": {"modules": _TEXTS, "flows": _TEXTS, "strict_output": _FLAG_OR_TEXTS},
     "mcp_server": {
         "flows": _TEXTS,
         "stored": _FLAG,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +25,9 @@ class ChunkRun(Run):
 
     # Its `id` is the id of the run that the chunk belongs to.
 
-    __slots__ = ("plan", "scope")
+    __slots__ = ("passed_on", "plan", "scope")
 
+    passed_on: list[Json]
     plan: ChunkPlan
     scope: Json
 
@@ -34,6 +36,10 @@ class ChunkRun(Run):
 
     def _ending(self, frame: Frame, status: str, value: Json, error: Exception | None) -> Ending:
         return Ending(run_id=self.id, status=status, value=value, failures=self.errors, error=error)
+
+    def warn(self, path: str, node: str, tool: str, warnings: Sequence[str]) -> None:
+        """Keep warnings for the run that the chunk belongs to, which records them."""
+        self.passed_on.append([path, node, tool, list(warnings)])
 
 
 async def run_chunk(
@@ -53,12 +59,13 @@ async def run_chunk(
         results: list[Json] = []
         for item in await each(frame, items):
             results.append([item.value, [list(write) for write in item.writes]])
-        return Yield({"items": results, "errors": [failure_to_json(failed) for failed in run.errors]})
+        errors = [failure_to_json(failed) for failed in run.errors]
+        return Yield({"items": results, "errors": errors, "warnings": run.passed_on})
 
     part = copy.copy(program)
     part.play, part.flow = play, replace(program.flow, timeout=None)
     run = ChunkRun(part, run_id, input, log)
-    run.plan, run.scope = plan, scope
+    run.plan, run.scope, run.passed_on = plan, scope, []
     ending = await run.execute()
     if ending.status == "partial":  # some items failed: partial describes the run, not the chunk
         ending.status = "completed"

@@ -46,7 +46,7 @@ from ..values import Json, check_json, digest, gc_disabled_until_next_tick
 from . import budgets
 from .compile.calls import Caller, Lease
 from .compile.program import Program, compile_flow
-from .run import Ending, Run, Watcher
+from .run import Ending, Run, Watcher, rendered
 from .stack_trace import local_cause
 
 if TYPE_CHECKING:
@@ -450,7 +450,7 @@ class Engine:
             result, status = await _recorded(job, run, ending)
         if status != ending.status:
             ending.status = status
-            result = with_cause(job.render(ending), ending)
+            result = with_cause(rendered(job.render, ending), ending)
         run.emit_held_events(committed=True)
         if run.watcher is not None:
             run.report("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
@@ -466,7 +466,7 @@ class Engine:
         if run.watcher is not None:
             run.report("run.waiting" if ending.status == "waiting" else "run.finished", data={"status": ending.status})
         waiting = run.waits.parked if run.waits is not None else []
-        return {**job.render(ending), "waitingFor": [wait_to_json(entry) for entry in waiting]}
+        return {**rendered(job.render, ending), "waitingFor": [wait_to_json(entry) for entry in waiting]}
 
     async def _interrupt(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Release a run that has no ending, or the record of its ending failed."""
@@ -549,7 +549,7 @@ def check_run_id(id: object, place: str = "run id") -> None:
 
 async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json], str]:
     """Record an ending; return the result in the words of its notation, and the status in the store."""
-    result, error = job.render(ending), ending.error
+    result, error = rendered(job.render, ending), ending.error
     payload = None if error is None else {"message": message_of(error), "kind": type(error).__name__}
     counts = {"results": len(ending.outputs), "errors": max(len(ending.failures), int(error is not None))}
     status = await run.log.finish(ending.status, result, payload, **counts)

@@ -25,15 +25,15 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ACCEPTED, NewRun, RunRow, Store
 from ..notations.registry import value_in
 from ..schema import compile_schema, without_required_defaults
-from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
-from ..tools.listener import Listener, RunProgress
+from ..tools.backends.route import Args, EngineGetter, FlowValue, OnProgress, Route, Routed
+from ..tools.listener import Listener, RunProgress, broken_schemas
 from ..tools.tool import Tool
 from ..values import Json
 from .compile.calls import Caller
 from .compile.program import Program, compile_flow, may_wait
 from .engine import Job, new_run_id, run_program, with_cause
 from .flow_stream import FlowStream
-from .run import Ending
+from .run import Ending, rendered
 
 _NO_NAME: Final = r"[^A-Za-z0-9_.-]+"
 ModelCheck: TypeAlias = Callable[[], str | None]
@@ -139,8 +139,9 @@ class FlowTool(Routed):
     def route(self, get_engine: EngineGetter | None, /) -> Route:
         """Route a call to the flow, which keeps its own time; each attempt is a run of its own."""
 
-        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self.value(args, get_engine, key, on_progress)
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            result = await self.run(args, get_engine, key, on_progress)
+            return FlowValue(value_of_run(result, self.kind), broken_schemas(result.get("warnings", ())))
 
         get_engine = get_engine or self.host.get_engine
         waits = get_engine is not None and self.waits()
@@ -158,8 +159,8 @@ class FlowTool(Routed):
             return stream.events_of(lambda listener: self.value(args, get_engine, key, listener))
 
         return Route(
-            send=send, open=open_stream, timeout=math.inf, per_attempt=True, result_schema=schema, accepts=accepts,
-            waits=waits,
+            send=send, normalise=lambda result: (result.value, None), open=open_stream, timeout=math.inf,
+            per_attempt=True, result_schema=schema, accepts=accepts, waits=waits,
         )  # fmt: skip
 
     def waits(self) -> bool:
@@ -209,7 +210,7 @@ class FlowTool(Routed):
                 return await self._run_in_store(self._job(args, watcher, state), get_engine, key)
             program, run_id = self._compiled(watcher), key or new_run_id()
             ending = await run_program(program, args, run_id=run_id, watcher=watcher)
-            return with_cause(self.source.render(ending), ending)
+            return with_cause(rendered(self.source.render, ending), ending)
         finally:
             _running.reset(token)
 

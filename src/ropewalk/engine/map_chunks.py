@@ -75,6 +75,8 @@ def spreading(builder: FlowBuilder, node_slot: NodeSlot, body: Any, limit: int |
             for value, writes in chunk["items"]:
                 results.append(Yield(value, [tuple(write) for write in writes]))
             run.errors += [failure_from_json(error) for error in chunk["errors"]]
+            for warned in chunk.get("warnings", ()):
+                run.warn(*warned)
         return results
 
     return each

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ..ir import Getter, Yield
 from ..values import NOT_JSON, Json
+from .compile.calls import settled
 from .compile.durable import PendingCommit
 from .compile.failures import failure
 from .frame import FIRST, RUN, TASK_DEADLINE, Frame, NodeSlot, node_at
@@ -106,7 +107,7 @@ def line(steps: list[RegionStep], node_slots: list[NodeSlot], result: Getter, fi
                         if take is not None:
                             raw, value = value, take(value)
                             if value is NOT_JSON:
-                                value = node_at(record).direct.settle(raw)
+                                value = settled(frame, node_at(record), raw)
                     frame[slot] = value
                     if write is not None:
                         write(frame, value)
@@ -238,7 +239,7 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
                             raise asyncio.CancelledError  # the tool swallowed the first
                         if take is not None:
                             raw, value = value, take(value)
-                            value = node_slot.direct.settle(raw) if value is NOT_JSON else value
+                            value = settled(frame, node_slot, raw) if value is NOT_JSON else value
                         elif type(value) is PendingCommit:
                             commits.append((value, after, write, slot, node_slot, began))
                             continue

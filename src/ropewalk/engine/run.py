@@ -14,19 +14,20 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import ExpressionError, InvalidValue, NodeFailed, RunStopped, RunTimeout
+from ..errors import ExpressionError, InvalidValue, NodeFailed, Problem, RunStopped, RunTimeout
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..ir import Node
 from ..journal.past import keys_of, latest_start
-from ..journal.protocol import LOG, Entry, Log
+from ..journal.protocol import LOG, WARNING, Entry, Log
 from ..redaction import Redaction
+from ..tools.listener import broken_schemas
 from ..tools.output import CURRENT, LOG_LIMITS, RunOutput
 from ..values import Json, copy_json
 from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from .waits import Waits
 
 Watcher = Callable[[Event], None]
+MOST_WARNINGS = 100
+"""Warnings that a result lists."""
 TURN = 0.01  # seconds; after at most two of these, a run lets other tasks use the loop when a node ends
 _NODE_ENDS = ("node.finished", "node.failed", "node.recovered")
 _PATH_SUFFIXES = r"@\d+|\[[^\]]*\]"  # attempts, arms and iterations in a path
@@ -89,6 +92,8 @@ class Ending:
     """Returns the ids of the nodes that ran or failed, also in earlier processes."""
     calls: Callable[[], Iterable[tuple[Node, Json]]] = tuple
     """Returns every tool call that gave a value, with its node; one per iteration."""
+    warnings: Sequence[str] = ()
+    """What is unusual about the results of its calls, also of those in earlier processes."""
 
 
 class Run(TaskDeadline):
@@ -131,6 +136,7 @@ class Run(TaskDeadline):
         "waiting",
         "waits",
         "wall",
+        "warned",
         "watcher",
         "when",
     )  # fmt: skip
@@ -156,6 +162,7 @@ class Run(TaskDeadline):
         self.attempts: list[tuple[str, FailedAttempt]] = []  # the node's name and each failed attempt of it
         self.undos: list[Entry] = []  # of a run without a journal: how its calls can be undone
         self.undo_clock = 0.0
+        self.warned: dict[str, Entry] = {}  # the warnings about the results of calls, by path
         self.stack_bytes = 0  # of the stacks of failures so far
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
@@ -260,6 +267,52 @@ class Run(TaskDeadline):
             data = {**failure.event_data(), "attempt": count, "due": attempt.due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
             self.report("attempt.failed", path, node_slot.name, data)
+
+    def warn(self, path: str, node: str, tool: str, warnings: Sequence[str]) -> None:
+        """Record the warnings about the result of a call, here and in the runs around this one."""
+
+        # Before the result itself: a process that dies in between makes the call again, and the warnings with it.
+        now, data = self.now(), {"tool": tool, "warnings": [self.redact(warning) for warning in warnings]}
+        entry = self.warned[path] = Entry(path, WARNING, node, data, "", now, now)
+        if self.program.durable:
+            self.log.append(entry)
+        self.report("node.warned", path, node, data)
+        if self.parent is not None:
+            call = self.id.removeprefix(f"{self.parent.id}/")
+            self.parent.warn(f"{call}/{path}", call.rpartition("/")[2], tool, data["warnings"])
+
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
+        """Record the warnings about the result of the call with an idempotency key."""
+        if not self.playing:
+            return False
+        path = key.removeprefix(f"{self.id}/")
+        self.warn(path, path.rpartition("/")[2].partition("@")[0], tool, warnings)
+        return True
+
+    def _warning_entries(self) -> dict[str, Any]:
+        """Return the data of the warnings of this run, those of earlier processes included, by path."""
+        past = self.log.past
+        earlier = [key for keys in keys_of(past) for key in keys if key[1] == WARNING] if past else ()
+        return {path: past[path, kind].data for path, kind in earlier} | {
+            path: entry.data for path, entry in self.warned.items()
+        }
+
+    def warnings(self) -> list[str]:
+        """Return the warnings as texts, a bounded number of them."""
+        texts = [
+            f"{path} (tool {data['tool']}): {warning}"
+            for path, data in self._warning_entries().items()
+            for warning in data["warnings"]
+        ]
+        more = len(texts) - MOST_WARNINGS
+        return texts if more <= 0 else [*texts[:MOST_WARNINGS], f"{more:,} more warnings"]
+
+    def blamed(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Return the mismatches of a value with a schema, redacted, and name the tools that broke their own schemas."""
+        redacted = [replace(problem, message=self.redact(problem.message)) for problem in problems]
+        if redacted and (broken := broken_schemas(self.warnings())):
+            redacted[-1] = replace(redacted[-1], message=f"{redacted[-1].message}; {broken}")
+        return redacted
 
     def disown(self, path: str) -> None:
         """Drop the failures inside a node instance that failed itself: its own failure replaces them."""
@@ -484,6 +537,7 @@ class Run(TaskDeadline):
             duration=self.elapsed(),
             ran=self.ran,
             calls=self.calls,
+            warnings=self.warnings(),
         )
 
     def ran(self) -> set[str]:
@@ -495,7 +549,7 @@ class Run(TaskDeadline):
         }
         # A resumed run does not enter a finished node again: only the journal knows what ran inside it.
         for keys in keys_of(self.log.past):
-            ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer", LOG))
+            ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer", LOG, WARNING))
         # A failure names the nodes inside a node that failed.
         paths = [failed.path for failed in self.errors]
         paths += [attempt.failure.path for _, attempt in self.attempts]
@@ -558,6 +612,12 @@ class Run(TaskDeadline):
         return entries(self)
 
 
+def rendered(render: Callable[[Ending], dict[str, Json]], ending: Ending) -> dict[str, Json]:
+    """Return an ending in the words of its notation, with the warnings of the run."""
+    result = render(ending)
+    return {**result, "warnings": [*result.get("warnings", ()), *ending.warnings]} if ending.warnings else result
+
+
 def _ids_in(paths: Iterable[str]) -> set[str]:
     """Return the ids of all nodes on these paths."""
     plain = re.sub(_PATH_SUFFIXES, "", "\0".join(paths)).split("\0")
@@ -582,7 +642,7 @@ def entries(run: Run) -> list[Entry]:
         path, data = path_of(frame, node_slot), run.redact(data)
         journal.append(Entry(path, kind, node_slot.id, data, "", start + shift, end + shift))
     journal += [attempt.to_entry(name) for name, attempt in run.attempts]
-    journal += run.undos
+    journal += [*run.undos, *run.warned.values()]
     journal += run.logs.entries() if run.logs is not None else ()
     if run.waits is not None:
         journal += run.waits.waiting()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from .frame import RECORD_CLOCKS, RECORD_FRAME, RECORD_ITERATIONS, RECORD_NODES, RUN, Frame, NodeSlot, node_at
@@ -116,6 +116,11 @@ class TaskDeadline:
             return None
         output: Output | None = frame[RUN].output_of(frame, node_slot)
         return output
+
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
+        """Record the warnings about the result of a call of the step that runs; return False between steps."""
+        frame = self.frame if self.record is None else self.record[RECORD_FRAME]
+        return frame is not None and bool(frame[RUN].warn_of_call(tool, key, warnings))
 
 
 class Timer(Protocol):

@@ -36,9 +36,11 @@ call at its path, "undone" which run does. A "row" says what a program was told,
 
 LOG: Final = "log"
 """The kind of entry with what the tool of a step has printed and logged."""
+WARNING: Final = "warning"
+"""The kind of entry with the warnings about the result of the call at its path."""
 ACCEPTED: Final = "accepted"
 """The kind of entry that marks a call whose result a person accepted although it does not fit."""
-NO_STEPS: Final = frozenset((ACCEPTED, LOG, "ending", "offer", "row", "undo", UNDONE))
+NO_STEPS: Final = frozenset((ACCEPTED, LOG, "ending", "offer", "row", "undo", UNDONE, WARNING))
 """Kinds that record no step of a run."""
 
 Key: TypeAlias = tuple[str, str]

@@ -19,7 +19,8 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from ..argument_checks import wrong_type
 from ..errors import (
@@ -37,9 +38,10 @@ from ..problems import join_problems
 from ..schema_drafts import compile_any_draft
 from ..values import NOT_JSON, Json, check_json, copy_json, fresh
 from .annotations import is_repeatable
-from .backends.route import Args, OnProgress, Route, ToolReported
+from .backends.route import Args, FlowValue, OnProgress, Route, ToolReported
 from .call_errors import CANCELLED_ITSELF, Failures
-from .listener import Listener
+from .listener import MISFIT, Listener
+from .output import CURRENT
 from .raw_result import UnusableResult
 from .stream import Stream, streamer
 from .tool import ProgressEvent, RunResult, StreamEvent, Tool, ToolBackend
@@ -153,8 +155,8 @@ class Direct:
     check: Callable[[Args], Args] | None
     # Converts `raw` to the result on the quick path; NOT_JSON if that is impossible.
     take: Callable[[Any], Any]
-    # Converts `raw` to the result if `take` could not, or raises.
-    settle: Callable[[Any], Json]
+    # Converts `raw` to the result and its warnings if `take` could not, or raises.
+    settle: Callable[[Any], tuple[Json, tuple[str, ...]]]
     # Returns the ToolError for an exception of the handler.
     failed: Callable[[BaseException], ToolError]
 
@@ -196,6 +198,8 @@ class Rules:
     timeout: float = DEFAULT_TIMEOUT
     validate_input: bool = True
     validate_output: bool = True
+    # Patterns of the ids of tools whose results must fit their output schemas.
+    strict_output: Sequence[str] = ()
     validator: Validator | None = None
     pace: RateLimiter | None = None
     undos: Mapping[str, Undo] = field(default_factory=dict)
@@ -221,13 +225,15 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
     input_checker, output_checker = _make_checkers(tool, route, rules, fail)
     check_input = input_checker.check
     limit = (tool.timeout if tool is not None else None) or route.timeout or rules.timeout
-    check_result = _make_check_result(route, output_checker.check, fail)
+    # A flow announces the type of its value to everybody, so its value must fit.
+    is_strict = route.result_schema is not None or any(fnmatchcase(tool_id, name) for name in rules.strict_output)
+    check_result = _make_check_result(route, output_checker.check, fail, is_strict)
     turn = rules.pace.turn_for(tool_id) if rules.pace is not None else None
     stream = streamer(route, check_input, limit, fail)
 
     async def run_pipeline(
         args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None
-    ) -> tuple[Json, Any]:
+    ) -> Checked:
         await stop_if_cancelled()
         if check_input is not None:  # 5
             args = check_input(args)
@@ -237,20 +243,24 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         sent = args if route.strict else fresh(args)  # the executor may change its arguments
         raw = await _dispatch(seconds, route, (sent, key, seconds, guarded(on_progress)), fail)  # 6
         try:
-            return check_result(raw)  # 7 and 8
+            checked = check_result(raw)  # 7 and 8
         except OutputValidationFailed:
             if route.accepts is None or not await route.accepts(key):
                 raise
-            return raw, None
+            return Checked(route.normalise(raw)[0])
+        if checked.warnings:
+            _report_warnings(tool_id, key, checked.warnings)
+        return checked
 
     async def call(
         args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None
     ) -> Json:
-        return (await run_pipeline(args, key, timeout, on_progress))[0]
+        return (await run_pipeline(args, key, timeout, on_progress)).value
 
     async def execute(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
-        value, raw = await run_pipeline(args, key, timeout, on_progress)
-        return RunResult(cast(Tool, tool), cast(ToolBackend, backend), value, raw)  # an executor's has neither
+        value, raw, warnings = await run_pipeline(args, key, timeout, on_progress)
+        # The result of an executor has neither tool nor backend.
+        return RunResult(cast(Tool, tool), cast(ToolBackend, backend), value, raw, warnings)
 
     handler = route.direct if turn is None else None  # the parts have no place for the rate limiter's turn
     return Bound(
@@ -282,9 +292,13 @@ def _direct(
     handler: Callable[..., Awaitable[Any]],
     input_checker: Checker,
     output_checker: Checker,
-    check_result: Callable[[Any], tuple[Json, Any]],
+    check_result: Callable[[Any], Checked],
     fail: Failures,
 ) -> Direct:
+    def settle(raw: Any) -> tuple[Json, tuple[str, ...]]:
+        value, _, warnings = check_result(raw)
+        return value, warnings
+
     def failed(error: BaseException) -> ToolError:
         # An error of steps 5, 7 or 8 of this very call is complete; any other one comes from the handler.
         if (
@@ -301,7 +315,7 @@ def _direct(
         fits=input_checker.fits,
         check=input_checker.check,
         take=copy_json if output_checker.check is None else _quick_result(output_checker.fits),
-        settle=lambda value: check_result(value)[0],
+        settle=settle,
         failed=failed,
     )
 
@@ -371,26 +385,45 @@ async def _dispatch(seconds: float, route: Route, arguments: tuple[Any, ...], fa
         raise fail.executing(error) from error
 
 
-def _check_json_result(value: Any) -> Json:
-    """Copy a result, with models as objects."""
+class Checked(NamedTuple):
+    """A checked result, the raw result of an MCP tool, and warnings."""
 
-    # Raises InvalidValue if it is not JSON.
+    value: Json
+    raw: Any = None
+    warnings: tuple[str, ...] = ()
+
+
+def _report_warnings(tool_id: str, key: str | None, warnings: Sequence[str]) -> None:
+    """Pass the warnings about a result to the run that made the call; outside of a run, log them."""
+    source = CURRENT.get()
+    if key is None or source is None or not source.warn_of_call(tool_id, key, warnings):
+        log.warning("tool %s: %s", tool_id, "; ".join(warnings))
+
+
+def _check_json_result(value: Any) -> tuple[Json, tuple[str, ...]]:
+    """Copy a result and return it with warnings; one that is not JSON is converted."""
+
+    # Raises InvalidValue if it has no JSON form.
     try:
-        return check_json(value, "result")
-    except InvalidValue:
-        from .type_schemas import with_models  # few results contain models
+        copied = copy_json(value)
+    except RecursionError:
+        copied = NOT_JSON
+    if copied is not NOT_JSON:
+        return copied, ()
+    from .answers import to_value  # few results need it
 
-        converted = with_models(value)
-        if converted is value:
-            raise
-        return check_json(converted, "result")
+    return to_value(value)
 
 
-def _make_check_result(route: Route, check_output: Check | None, fail: Failures) -> Callable[[Any], tuple[Json, Any]]:
-    """Return the function for steps 7 and 8: it converts a raw result to (value, raw MCP result or None)."""
+def _make_check_result(
+    route: Route, check_output: Check | None, fail: Failures, is_strict: bool
+) -> Callable[[Any], Checked]:
+    """Return the function for steps 7 and 8: it converts a raw result to a value."""
+
+    # A result that does not fit the tool's own schema is used all the same, with a warning, unless `is_strict`.
     normalise = route.normalise
 
-    def check_result(raw: Any) -> tuple[Json, Any]:
+    def check_result(raw: Any) -> Checked:
         # 7: every failure keeps the raw result, because the tool ran and its result may still be needed.
         try:
             value, original = normalise(raw)
@@ -401,9 +434,9 @@ def _make_check_result(route: Route, check_output: Check | None, fail: Failures)
         except Exception as error:
             raise fail.rejected(error, raw) from error
         if route.strict:  # the route has checked it already
-            return value, original
+            return Checked(value, original)
         try:
-            value = _check_json_result(value)
+            value, warnings = _check_json_result(value)
         except InvalidValue as error:
             problem = Problem(path=error.place, message=error.message)
             raise fail.rejected(error, value, (problem,)) from error
@@ -411,8 +444,12 @@ def _make_check_result(route: Route, check_output: Check | None, fail: Failures)
             try:
                 check_output(value)
             except OutputValidationFailed as error:
-                raise fail.with_result(error, value) from error.__cause__
-        return value, original
+                if is_strict:
+                    if isinstance(raw, FlowValue) and raw.broken:
+                        error = fail.output(f"{error.reason}; {raw.broken}", error.problems)
+                    raise fail.with_result(error, value) from error.__cause__
+                warnings = (*warnings, f"{MISFIT}: {error.reason}")
+        return Checked(value, original, warnings)
 
     return check_result
 

@@ -5,7 +5,7 @@ A plain progress callback gets only progress. To report something else, add a me
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import orjson
@@ -13,6 +13,15 @@ import orjson
 from ..events import Event
 from ..values import Json
 from .tool import ProgressEvent
+
+MISFIT: Final = "the result does not fit the tool's own output schema"
+"""How the warning about such a result begins."""
+
+
+def broken_schemas(warnings: Iterable[str]) -> str:
+    """Return a text that names the calls whose warnings say that they broke their tools' schemas; "" for none."""
+    calls = [call for call, mark, _ in (text.partition(f": {MISFIT}") for text in warnings) if mark]
+    return f"the answer of {', '.join(calls[:3])} does not fit the tool's own output schema" if calls else ""
 
 
 class Listener:

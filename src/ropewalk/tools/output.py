@@ -7,7 +7,7 @@ connection of an MCP server for what they get from theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple, Protocol
@@ -39,6 +39,9 @@ class OutputSource(Protocol):
     def output(self) -> Output | None:
         """Return the output of the step; None between steps."""
 
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
+        """Record the warnings about the result of the call with an idempotency key; return False if nobody does."""
+
 
 class RunOutput:
     """The source of a run, until the run is over: timers that were set during it keep its context much longer."""
@@ -51,6 +54,10 @@ class RunOutput:
     def output(self) -> Output | None:
         """Return the output of the step; None between steps and after the run."""
         return None if self.source is None else self.source.output()
+
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
+        """Record warnings about the result of a call; return False after the run."""
+        return self.source is not None and self.source.warn_of_call(tool, key, warnings)
 
 
 CURRENT: Final[ContextVar[OutputSource | None]] = ContextVar("ropewalk_output", default=None)

@@ -66,7 +66,7 @@ from .bound_call import (
 from .index import tool_not_found
 from .raw_result import RawResult
 from .signature import is_async
-from .tool import ProgressEvent, RunResult, StreamEvent, Tool, ToolBackend, parse_tool_id
+from .tool import ProgressEvent, RunResult, StreamEvent, Tool, ToolBackend, parse_tool_id, strict_patterns
 
 if TYPE_CHECKING:
     from .backends.http import RateLimiter
@@ -104,6 +104,7 @@ class Runner:
         validator: Validator | None = None,
         validate_input: bool = True,
         validate_output: bool = True,
+        strict_output: bool | Sequence[str] | None = None,
         mcp: McpExecutor | None = None,
         provider: ProviderExecutor | None = None,
         local: LocalRegistry | None = None,
@@ -121,10 +122,12 @@ class Runner:
         self._executors = {"mcp": mcp, "provider": provider, "local": local}
         self._get_engine = get_engine
         self._learner = learner
+        strict = getattr(index, "strict_output", []) if strict_output is None else strict_patterns(strict_output)
         self._rules = Rules(
             timeout=timeout,
             validate_input=validate_input,
             validate_output=validate_output,
+            strict_output=strict,
             validator=validator,
             pace=pace,
             undos=getattr(index, "undos", {}),

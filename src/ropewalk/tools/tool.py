@@ -21,6 +21,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
+from ..argument_checks import wrong_type
 from ..errors import ConfigError, InvalidInput, InvalidTool, InvalidToolId, InvalidValue, Problem, ToolError, message_of
 from ..fast_dataclass import dataclass
 from ..values import Json, check_json, did_you_mean, digest
@@ -47,6 +48,15 @@ class ToolId(NamedTuple):
 
     def __str__(self) -> str:
         return ":".join(part for part in self if part is not None)
+
+
+def strict_patterns(strict_output: bool | Sequence[str]) -> list[str]:
+    """Return the setting `strict_output` as patterns of the ids of tools."""
+    if isinstance(strict_output, bool):
+        return ["*"] if strict_output else []
+    if not isinstance(strict_output, (list, tuple)) or not all(isinstance(name, str) for name in strict_output):
+        raise wrong_type("strict_output", "true, false or a list of patterns of tool ids", strict_output)
+    return list(strict_output)
 
 
 def parse_tool_id(text: str) -> ToolId:
@@ -545,18 +555,21 @@ class RunResult:
     Attributes:
         structured: The result as one JSON value.
         mcp_result: The raw result of an MCP tool, with the parts that are not text; None for other tools.
+        warnings: What is unusual about the result: a value that had to be changed, or one that does not fit the tool's
+            own output schema.
     """
 
     tool: Tool
     backend: ToolBackend
     structured: Json = None
     mcp_result: Any = None
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Json]:
         """Return the result as JSON.
 
         Returns:
-            `{tool, backend, structured, mcpResult}`; absent values are left out.
+            `{tool, backend, structured, mcpResult, warnings}`; absent values are left out.
         """
         return _without_none(
             {
@@ -565,6 +578,7 @@ class RunResult:
                 "backend": backend_to_dict(self.backend) if self.backend is not None else None,
                 "structured": self.structured,
                 "mcpResult": result_to_json(self.mcp_result),
+                "warnings": list(self.warnings) or None,
             }
         )
 
@@ -582,7 +596,7 @@ class RunResult:
             InvalidInput: A key is unknown or missing.
             InvalidTool: The definition of the tool or the backend is invalid.
         """
-        document: Any = read(data, "result", ("tool", "backend", "structured", "mcpResult"))
+        document: Any = read(data, "result", ("tool", "backend", "structured", "mcpResult", "warnings"))
         tool = document.get("tool")
         backend = document.get("backend")
         return cls(
@@ -590,6 +604,7 @@ class RunResult:
             None if backend is None else backend_from_dict(backend),  # type: ignore[arg-type]
             document.get("structured"),
             document.get("mcpResult"),
+            tuple(document.get("warnings") or ()),
         )
 
 

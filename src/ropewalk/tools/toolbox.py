@@ -27,7 +27,7 @@ from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
 from .reserved import why_no_server, why_reserved_is_missing
 from .source import Source, connect_sources, prefix_of
-from .tool import OWNER, Handler, RunResult, Tool, ToolBackend, check_backend, tool_from
+from .tool import OWNER, Handler, RunResult, Tool, ToolBackend, check_backend, strict_patterns, tool_from
 
 if TYPE_CHECKING:
     from ..config.network import AddressPolicy
@@ -71,6 +71,8 @@ class Toolbox(Index):
             `read_only`) or its executor.
         allow_hosts: Hosts, addresses and ranges that are not public, but that URLs in documents and arguments may name.
         on_elicit: Answers questions of MCP servers, as `local_client.OnElicit`. Without it, nobody answers.
+        strict_output: True, or patterns of ids (`github:*`): a result of these tools that does not fit the tool's own
+            output schema is an error. Otherwise it is used, and the run has a warning.
 
     Nothing is connected before `connect`. `failures` says why a server cannot be reached, or why a tool is left out.
     """
@@ -83,8 +85,11 @@ class Toolbox(Index):
         providers: Mapping[str, Any] | None = None,
         allow_hosts: Sequence[str] = (),
         on_elicit: OnElicit | None = None,
+        strict_output: bool | Sequence[str] = False,
     ) -> None:
         super().__init__()
+        self.strict_output = strict_patterns(strict_output)
+        """The patterns of the ids of tools whose results must fit their output schemas."""
         if on_elicit is not None and not callable(on_elicit):
             raise wrong_type("on_elicit", "a function of an Elicitation", on_elicit)
         self.on_elicit, self.on_sample = on_elicit, cast("OnSample | None", None)

@@ -5,100 +5,32 @@ dataclasses and Annotated; `object` and `Any` have the schema `{}`. Pydantic, im
 Dict keys that are not strings, and hints that pydantic does not know, are refused. To add a kind of hint, add a
 branch to `HintReader.shape`.
 
-`to_json` converts results whose type hint declares a model; `with_models` converts models inside other results.
-Neither refuses a value: an unknown one stays as it is, and the check of the result reports it.
+A result whose hint declares a model is converted by `answers.to_json`, as every other result is when it is not JSON.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import enum
 import types
 import typing
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from ..errors import InvalidTool
 from ..fast_dataclass import dataclass
 from ..schema import Schema, compile_schema
-from ..values import MAX_DEPTH, Json
+from ..values import Json
+
+Convert: TypeAlias = Callable[[Any], Any]
 
 
 def to_json(value: Any) -> Any:
     """Convert a result of a declared type to JSON."""
+    from .answers import to_json as convert  # few tools return models
 
-    # Models and dataclasses become objects, enums their values, tuples and sets lists, dates and times ISO 8601, UUIDs
-    # and decimals text.
-    return _convert(value, MAX_DEPTH + 1)
+    return convert(value)
 
-
-_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
-
-
-def _convert(value: Any, depth: int) -> Any:
-    if depth == 0:
-        return value  # too deep or cyclic: the check of the result reports it
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, enum.Enum):
-        return _convert(value.value, depth - 1)
-    if is_dataclass(value):
-        return {f.name: _convert(getattr(value, f.name), depth - 1) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {_convert(key, depth - 1): _convert(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_convert(item, depth - 1) for item in value]
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return value.isoformat()
-    from decimal import Decimal  # imported late: few results get here
-
-    if isinstance(value, (uuid.UUID, Decimal)):
-        return str(value)
-    dump = getattr(type(value), "model_dump", None)
-    return dump(value, mode="json") if dump else value
-
-
-def with_models(value: Any) -> Any:
-    """Convert the models, dataclasses, enums and named tuples anywhere inside lists and objects."""
-    try:
-        return _with_models(value, MAX_DEPTH + 1)
-    except Exception:  # noqa: BLE001 - code of the tool's own classes; the check reports the value as it is
-        return value
-
-
-def _with_models(value: Any, depth: int) -> Any:
-    if depth == 0:
-        return value
-    kind = type(value)
-    # A container without models is returned itself, so that the caller sees that nothing was converted.
-    if kind is dict:
-        members = {_with_models(key, depth - 1): _with_models(item, depth - 1) for key, item in value.items()}
-        is_same = len(members) == len(value)
-        for new_key, key in zip(members, value, strict=False):
-            is_same = is_same and new_key is key and members[new_key] is value[key]
-        return value if is_same else members
-    if kind is list:
-        items = [_with_models(item, depth - 1) for item in value]
-        is_same = all(new_item is item for new_item, item in zip(items, value, strict=True))
-        return value if is_same else items
-    return to_json(value) if is_model(value) else value
-
-
-def is_dataclass(value: Any) -> bool:
-    """Return True for an instance of a dataclass, False for the class itself."""
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
-
-
-def is_model(value: Any) -> bool:
-    """Return True for an instance of a named tuple, enum, dataclass or model class."""
-    if isinstance(value, tuple):
-        return hasattr(type(value), "_fields")
-    return isinstance(value, enum.Enum) or is_dataclass(value) or hasattr(type(value), "model_dump")
-
-
-Convert: TypeAlias = Callable[[Any], Any]
 
 _SCALARS: dict[Any, dict[str, Json]] = {
     str: {"type": "string"},

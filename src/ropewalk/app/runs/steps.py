@@ -36,6 +36,7 @@ EVENT_OF = {
     "branch": "branch.taken",
     "ending": "run.retried",
     "row": "node.printed",
+    "warning": "node.warned",
     "log": "node.log",
 }
 

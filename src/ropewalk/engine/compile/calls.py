@@ -18,7 +18,8 @@ from ...errors import ToolTimeout, is_interruption
 from ...ir import Getter
 from ...tools.call_errors import CANCELLED_ITSELF
 from ...values import NOT_JSON, Json, fresh
-from ..frame import Frame
+from ..frame import RUN, Frame, NodeSlot, path_of
+from ..offload import evaluated
 from ..timeouts import Deadline, clock, deadline_of_task
 
 
@@ -50,8 +51,8 @@ class Direct(Protocol):
         ...
 
     @property
-    def settle(self) -> Callable[[Any], Json]:
-        """Returns any other result as a JSON value, or raises."""
+    def settle(self) -> Callable[[Any], tuple[Json, tuple[str, ...]]]:
+        """Returns any other result as a JSON value with its warnings, or raises."""
         ...
 
     @property
@@ -210,11 +211,21 @@ def _start_by_place(handler: Callable[..., Awaitable[Any]], gets: list[Getter]) 
     return lambda frame: handler(*fresh([get(frame) for get in gets]))
 
 
-def plain(direct: Direct) -> Callable[[Args], Awaitable[Json]]:
-    """Return a direct call as one coroutine without a timeout, for wrappers around it."""
-    start, take, settle, failed = start_with(direct), direct.take, direct.settle, direct.failed
+def settled(frame: Frame, node_slot: NodeSlot, raw: Any, direct: Direct | None = None) -> Json:
+    """Return the result of a direct call that the quick path did not take; its run keeps the warnings."""
+    value, warnings = (direct or node_slot.direct).settle(raw)
+    if warnings:
+        frame[RUN].warn(path_of(frame, node_slot), node_slot.id, node_slot.tool or "", warnings)
+    return value
 
-    async def run(args: Args) -> Json:
+
+def plain(direct: Direct, get: Getter, node_slot: NodeSlot) -> Start:
+    """Return a direct call as one coroutine without a timeout, for wrappers around it."""
+    is_slow = node_slot.evaluates_long
+    start, take, failed = start_with(direct), direct.take, direct.failed
+
+    async def run(frame: Frame) -> Json:
+        args = await evaluated(get, frame) if is_slow else get(frame)
         try:
             raw = await start(args)
         except asyncio.CancelledError:
@@ -228,16 +239,18 @@ def plain(direct: Direct) -> Callable[[Args], Awaitable[Json]]:
             error = failed(exc)
             raise error from error.__cause__
         value = take(raw)
-        return settle(raw) if value is NOT_JSON else value
+        return settled(frame, node_slot, raw, direct) if value is NOT_JSON else value
 
     return run
 
 
-def in_time(direct: Direct, seconds: float, tool: str) -> Callable[[Args], Awaitable[Json]]:
-    """Return a direct call with a timeout as one coroutine: `timed(plain(direct))` without a second one."""
-    start, take, settle, failed = start_with(direct), direct.take, direct.settle, direct.failed
+def in_time(direct: Direct, get: Getter, node_slot: NodeSlot, seconds: float) -> Start:
+    """Return a direct call with a timeout as one coroutine: `plain` with an exact deadline."""
+    start, take, failed, tool = start_with(direct), direct.take, direct.failed, node_slot.tool or ""
+    is_slow = node_slot.evaluates_long
 
-    async def run(args: Args) -> Json:
+    async def run(frame: Frame) -> Json:
+        args = await evaluated(get, frame) if is_slow else get(frame)
         timer = Deadline(clock() + seconds)
         try:
             raw = await start(args)
@@ -249,7 +262,7 @@ def in_time(direct: Direct, seconds: float, tool: str) -> Callable[[Args], Await
         finally:
             timer.over()
         value = take(raw)
-        return settle(raw) if value is NOT_JSON else value
+        return settled(frame, node_slot, raw, direct) if value is NOT_JSON else value
 
     return run
 

@@ -41,8 +41,8 @@ from ..frame import PARENT, RUN, Frame, NodeSlot, key_of, path_of
 from ..offload import evaluated
 from ..stack_trace import trace_of
 from ..timeouts import Deadline, TimedOut, clock
-from .calls import Direct, Lease, call_error, start_with
-from .failures import inside
+from .calls import Direct, Lease, call_error, settled, start_with
+from .failures import inside, retry_after_of
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
 """Makes a call with the arguments that it gets; the frame gives its idempotency key."""
@@ -59,6 +59,7 @@ class PastFailure(ExecutionFailed):
             self.ran_at = tuple(f"{run_id}/{path}" for path in recorded["ranAt"])
         self.retryable, self.ran = bool(recorded["retryable"]), bool(recorded.get("ran"))
         self.kind, self.result = recorded["kind"], recorded.get("result")
+        self.retry_after = recorded.get("retryAfter")
         self.recorded_classes, self.budgets = tuple(recorded.get("classes", ())), recorded.get("budgets", ())
         self.trace = trace_in(recorded)
 
@@ -100,15 +101,15 @@ class DurableCall:
     # other arguments is a JournalConflict.
 
     __slots__ = (
-        "_defers_commit", "_ends_run", "_evaluates_long", "_failed", "_failure_ends_run", "_get_args", "_lease",
-        "_node_timeout", "_runs_alone", "_send", "_settle", "_start", "_take", "_timeout", "node_slot", "tool",
+        "_defers_commit", "_direct", "_ends_run", "_evaluates_long", "_failed", "_failure_ends_run", "_get_args",
+        "_lease", "_node_timeout", "_runs_alone", "_send", "_start", "_take", "_timeout", "node_slot", "tool",
     )  # fmt: skip
 
     _send: Send | None
     # The rest is set only where `_send` is None.
     _start: Callable[[dict[str, Json]], Awaitable[Any]]
+    _direct: Direct
     _take: Callable[[Any], Any]
-    _settle: Callable[[Any], Json]
     _failed: Callable[[BaseException], Exception]
     _timeout: float
 
@@ -126,7 +127,7 @@ class DurableCall:
             # Copied here, so that `run` looks up one attribute for each part.
             direct = target.direct
             self._send, self._start, self._timeout = None, start_with(direct), target.timeout
-            self._take, self._settle, self._failed = direct.take, direct.settle, direct.failed
+            self._direct, self._take, self._failed = direct, direct.take, direct.failed
         else:
             self._send = target
 
@@ -162,7 +163,7 @@ class DurableCall:
                 finally:
                     timer.over()
                 value = self._take(raw)
-                value = self._settle(raw) if value is NOT_JSON else value
+                value = settled(frame, node_slot, raw, self._direct) if value is NOT_JSON else value
         except ToolError as exc:
             committed = _append_failure(run, node_slot, path, exc, args_digest, started)
             if exc.__cause__ is not None and exc.__cause__.args == (CANCELLED_ITSELF,):
@@ -278,6 +279,8 @@ def _call_failure_data(run: Any, failure: ToolError) -> dict[str, Json]:
         data |= trace.to_dict()
     if budgets := getattr(failure, "budgets", ()):
         data["budgets"] = list(budgets)
+    if (seconds := retry_after_of(failure)) is not None:
+        data["retryAfter"] = seconds
     if failure.ran:
         data["ran"] = True
         places = inside(run.id, failure)

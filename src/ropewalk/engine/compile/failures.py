@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from typing import Final
 
 from ...errors import (
@@ -54,6 +53,8 @@ def failure(
 
 def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: int = 1) -> NodeFailed:
     """Return a NodeFailed that names the node, with the exception as its cause."""
+    if isinstance(exc, SchemaMismatch):
+        exc = SchemaMismatch(exc.place, frame[RUN].blamed(exc.problems))
     reason = exc.reason if isinstance(exc, ToolError) else str(exc)
     if isinstance(exc, ValidationFailed):
         reason += _null_references(exc, node_slot)
@@ -65,12 +66,22 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
     failed.ran, failed.ran_at = getattr(exc, "ran", False) is True, inside(frame[RUN].id, exc)
     failed.retryable = getattr(exc, "retryable", True) is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
-    failed.budgets = getattr(exc, "budgets", ())
+    failed.budgets, failed.retry_after = getattr(exc, "budgets", ()), retry_after_of(exc)
     failed.trace = trace_of(exc, frame[RUN])
     if isinstance(exc, SchemaMismatch):
-        failed.problems = tuple(replace(p, message=frame[RUN].redact(p.message)) for p in exc.problems)
+        failed.problems = exc.problems
     failed.__cause__ = exc
     return failed
+
+
+def retry_after_of(exc: BaseException | None) -> float | None:
+    """Return the `retry_after` of an error or of its causes, in seconds."""
+    while exc is not None:
+        seconds = getattr(exc, "retry_after", None)
+        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
+            return float(seconds)
+        exc = exc.__cause__
+    return None
 
 
 def inside(run_id: str, exc: Exception) -> tuple[str, ...] | None:

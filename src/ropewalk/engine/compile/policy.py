@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from ...errors import ExpressionError, InvalidValue, NodeFailed, ToolError
 from ...expr.ast import Obj, Ref
 from ...expr.operators import weigh
-from ...ir import Channel, Getter, Node, OnError, Policy, Writes, Yield
+from ...ir import Channel, Getter, Node, OnError, Policy, Retry, Writes, Yield
 from ...state import fitting_types, fold_into, write_check
 from ...values import Json
 from ..frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, NodeSlot, Outcome, Region, path_of
@@ -229,7 +229,7 @@ def with_attempts(
                     _stop_if_interrupted()
                     failure, will_retry = exc, count < attempts and exc.retryable
                 took = clock() - began
-                due = run.now() + policy.retry.pause(count) if will_retry else None
+                due = run.now() + _pause(policy.retry, count, failure) if will_retry else None
                 run.disown(path_of(frame, node_slot))
             else:
                 failure, due, took = past.failure, past.due, 0.0
@@ -251,6 +251,15 @@ def with_attempts(
             count += 1
 
     return make_attempts
+
+
+MAX_RETRY_AFTER: Final = 3600.0
+"""Seconds of a provider's `Retry-After` that a retry waits at most."""
+
+
+def _pause(retry: Retry, failed: int, failure: NodeFailed) -> float:
+    """Return the seconds before the next attempt: those of the policy, or more if the provider wants it."""
+    return max(retry.pause(failed), min(failure.retry_after or 0.0, MAX_RETRY_AFTER))
 
 
 def _error_handler(

@@ -7,7 +7,6 @@ feature that a flow does not use costs nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...errors import InvalidValue, RopewalkError, SchemaMismatch
@@ -244,9 +243,7 @@ class Builder:
         def get_valid(frame: Frame) -> Any:
             value = result(frame)
             if not schema.is_valid(value):
-                redact = frame[RUN].redact
-                problems = schema.problems(value, "output")
-                raise SchemaMismatch("output", [replace(p, message=redact(p.message)) for p in problems])
+                raise SchemaMismatch("output", frame[RUN].blamed(schema.problems(value, "output")))
             return value
 
         return get_valid

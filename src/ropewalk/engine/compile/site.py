@@ -332,16 +332,13 @@ class CompileContext:
     def _watched(self) -> bool:
         return self.builder.watched and not self.node_slot.node.meta.hidden
 
-    def _call_in_one_coroutine(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
+    def _call_in_one_coroutine(self, bound: Any, get: Getter) -> calls.Start:
         """Return a direct call as one coroutine for wrappers; it has an exact timeout if a policy depends on it."""
         if self.node_slot.has_attempts:
-            return self._call_in_time(bound)
+            return calls.in_time(bound.direct, get, self.node_slot, bound.timeout)
         self.node_slot.limit = bound.timeout
         self.builder.lower_shortest_timeout(bound.timeout)
-        return calls.plain(bound.direct)
-
-    def _call_in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
-        return calls.in_time(bound.direct, bound.timeout, self.node_slot.tool or "")
+        return calls.plain(bound.direct, get, self.node_slot)
 
     def _object_of(self, expr: Expr) -> Getter:
         get = self.expr(expr)
@@ -445,7 +442,7 @@ class CompileContext:
         if node_slot.undo is not None:
             return Step(whole, _call_with_undo(self._sender(bound), get, node_slot, slow))
         if bound.direct is not None and not self.builder.secrets:
-            return Step(get, self._call_in_one_coroutine(bound))
+            return Step(whole, self._call_in_one_coroutine(bound, get))
         if self._watched:
             send = self._sender(bound)
             return Step(whole, _call_and_redact(send, get, slow))

@@ -32,11 +32,12 @@ import orjson
 from ...config.network import AddressPolicy
 from ...config.secrets import Secrets, redact_text, secrets_of
 from ...config.settings import Rate, fill_variables
-from ...errors import ConfigError, InvalidValue, StackTrace, describe_exception
+from ...errors import ConfigError, StackTrace, describe_exception
 from ...fast_dataclass import dataclass
-from ...values import MAX_BYTES, Json, parse_json
+from ...values import MAX_BYTES, Json
 from ..raw_result import MAX_TEXT, RawResult, UnusableResult, bounded
 from ..signature import hash_key
+from .http_answers import read_answer, retry_after
 
 if TYPE_CHECKING:
     import httpx2
@@ -133,6 +134,8 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _INVALID_HEADER_VALUE: Final = re.compile(r"[^\t\x20-\x7e]|\A\s|\s\Z")
 _INVALID_URL_CHARACTER: Final = re.compile(r"[\s\\\0-\x1f\x7f]")
 _CONNECT_SECONDS: Final = 10.0
+_PACED_STATUSES: Final = (429, 503)
+"""Statuses whose `Retry-After` says when to send the request again."""
 _TOKEN_SECONDS: Final = 30.0
 _MAX_TOKEN_BYTES: Final = 1_000_000
 _TOKEN_ERRORS: Final = frozenset(
@@ -158,6 +161,8 @@ class HttpFailure(Exception):
 
     def __init__(self, text: str, status: int, body: str = "", received: str = "") -> None:
         self.status, self.body = status, body
+        # The seconds after which the provider wants the request again; None if it does not say.
+        self.retry_after: float | None = None
         self.trace = StackTrace(None, f"{text}\n\n{received or body}") if received or body else None
         self.retryable = status >= 500 or status in _RETRYABLE_STATUSES
         super().__init__(f"{text}: {body}" if body else text)
@@ -293,20 +298,8 @@ class Http:
             body = await self._read(response)
         if not body:
             return None
-        value = self._parse(response, body)
-        return self._secrets.redact_value(value) if self._secrets.are_in(body) else value
-
-    def _parse(self, response: Any, body: bytes) -> Json:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind.startswith("text/"):
-            return body.decode(response.encoding or "utf-8", "replace")
-        try:
-            return parse_json(body)
-        except InvalidValue as error:
-            raise self._broken_response(response, f"with a body that is {error.message}", body) from error
-        except orjson.JSONDecodeError as error:
-            excerpt = self._excerpt(body)
-            raise self._broken_response(response, "with a body that is not JSON", body, excerpt) from error
+        kind = response.headers.get("content-type", "")
+        return read_answer(body, kind, self._secrets if self._secrets.are_in(body) else None)
 
     def _broken_response(self, response: Any, what: str, body: bytes, excerpt: str = "") -> BrokenResponse:
         status = response.status_code
@@ -372,7 +365,10 @@ class Http:
                 break
         status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
         excerpt, received = self._excerpt(body), self._excerpt(body, _MAX_BODY)
-        raise HttpFailure(status, response.status_code, excerpt, received)
+        failure = HttpFailure(status, response.status_code, excerpt, received)
+        if response.status_code in _PACED_STATUSES:
+            failure.retry_after = retry_after(response.headers.get("retry-after"))
+        raise failure
 
     async def _read(self, response: Any) -> bytes:
         import httpx2

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import orjson
 
-from ...values import Json, parse_json
+from ...values import Json, parse_answer
 from ..tool import STREAM_KINDS, StreamEvent
 from .http import Http, HttpFailure, Request
 
@@ -31,7 +31,7 @@ class HttpProvider:
 
     async def call_tool(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Json:
         """Call a tool and return its JSON."""
-        return await self._http.fetch(self._request(tool_id, args, key, "application/json"))
+        return await self._http.fetch(self._request(tool_id, args, key, "application/json, */*;q=0.1"))
 
     async def call_tool_stream(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Any:
         """Call a tool and return its events; None if the answer is not a stream."""
@@ -74,7 +74,7 @@ async def _read_json_lines(lines: AsyncIterator[str], *, is_document: bool) -> A
         if not pending:
             continue
         try:
-            value = parse_json(pending)
+            value = parse_answer(pending)
         except orjson.JSONDecodeError as error:
             if is_document:
                 continue
@@ -108,7 +108,7 @@ def _sse_event(name: str | None, text: str) -> StreamEvent:
     if text == "[DONE]":
         return StreamEvent("done")
     try:
-        value = parse_json(text)
+        value = parse_answer(text)
     except orjson.JSONDecodeError:
         value = text
     return _to_event(value, name)

@@ -22,7 +22,7 @@ import orjson
 from ...content import TYPES, from_mcp, with_mcp_blocks
 from ...errors import ConfigError, StackTrace, ToolError
 from ...fast_dataclass import dataclass
-from ...values import Json, is_json, parse_json
+from ...values import Json, is_json, parse_answer
 from ..signature import KEY, integer_parameters, is_async, is_async_generator, with_arguments_object
 from ..tool import Handler, ProgressEvent, ToolExecutionResult
 from .kinds import BackendKind
@@ -47,6 +47,14 @@ class ToolReported(Exception):
     def __init__(self, text: str, result: Any) -> None:
         self.result = result
         super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowValue:
+    """The value of a flow that was called as a tool, and a text about the tools in it that broke their schemas."""
+
+    value: Json
+    broken: str = ""
 
 
 def normalise_mcp(result: Any) -> tuple[Any, Any]:
@@ -116,7 +124,7 @@ def _parse_text(text: str) -> Json:
 
     # Invalid values inside a list or an object are reported later, as they are in `structuredContent`.
     try:
-        value = parse_json(text)
+        value = parse_answer(text)
     except orjson.JSONDecodeError:
         return text
     return value if type(value) in (dict, list) or is_json(value) else text

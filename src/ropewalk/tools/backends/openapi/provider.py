@@ -55,7 +55,7 @@ class OpenApiProvider:
 
         # Raises HttpFailure for an error status.
         operation = self._find_operation(tool_id)
-        request = operation.request(args, key, "application/json, text/*;q=0.5")
+        request = operation.request(args, key, "application/json, text/*;q=0.5, */*;q=0.1")
         return await self._clients[operation.base].fetch(request)
 
     async def call_tool_stream(
