@@ -52,7 +52,7 @@ async def order(material: str) -> str:
 
 
 def shown(where: Path, document: Any, *answers: Any) -> list[str]:
-    """What `runs show` says of a run, times left out."""
+    """What `runs show` says of a run; times, stacks and places in these tests left out."""
 
     async def body() -> None:
         model = ScriptedModel(*answers, cost=0.002)
@@ -65,7 +65,9 @@ def shown(where: Path, document: Any, *answers: Any) -> list[str]:
         cwd=where, env=os.environ, capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     steps = done.stdout.partition("\n\n")[2]
-    return [re.sub(r"  [\d.]+ m?s  ", "  TIME  ", line) for line in steps.splitlines() if line]
+    steps = re.sub(r" \(tests/claude/\w+\.py:\d+ in \w+\)", "", re.sub(r"  [\d.]+ m?s  ", "  TIME  ", steps))
+    steps = re.sub(r"(?m)^stack of .*\n(?:  .*(?:\n|$))*", "", steps)
+    return [line for line in steps.splitlines() if line]
 
 
 def test_an_agent_that_ended(tmp_path: Path) -> None:
