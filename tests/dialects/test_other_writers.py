@@ -126,6 +126,19 @@ def test_a_composite_holds_calls_with_conditions() -> None:
         assert part in told, part
 
 
+def test_a_composite_has_no_value_of_a_block_before_a_skipped_step() -> None:
+    with flow("skips", n=int) as f:
+        with f.block():
+            f.call(fetch, url="a")
+            f.call(fetch, url="b")
+        f.value({"a": 1})
+        f.options(when=f.input.n > 3).call(fetch, url="c")
+    built = f.done()
+    read = replace(built.flow, body=replace(built.flow.body, result=Ref("prev")))
+    with pytest.raises(InvalidFlow, match="the value of a step that may be skipped"):
+        write(read, "composite")
+
+
 def test_an_experience_has_edges_loops_and_pipelines() -> None:
     with flow("site") as f:
         f.settings(parallel=True, limit=4)

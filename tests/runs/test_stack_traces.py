@@ -356,6 +356,22 @@ def test_the_cause_of_a_restored_failure_is_gone(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_a_resumed_run_reads_the_stack_from_its_journal(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    nodes = [*chain("in_loop")["nodes"], {"id": "ask", "type": "wait", "approval": "Go?"}]
+
+    async def body() -> None:
+        async with App(store, tools=[in_loop]) as app:
+            flow = {"kind": "chain", "name": "c", "errorStrategy": "continue", "nodes": nodes}
+            assert (await app.run(flow, run_id="r", park=True)).status == "waiting"
+        async with App(store, tools=[in_loop]) as app:
+            app.runs.approve("r")
+            [error] = (await app.resume("r")).errors
+        assert (error["at"], error["stack"].endswith(FRAME)) == (LOOK_UP, True)
+
+    asyncio.run(body())
+
+
 class Closed(Exception):
     """Its attributes cannot be read."""
 

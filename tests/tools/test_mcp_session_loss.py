@@ -22,6 +22,7 @@ TOOLS = [
     {"name": "read", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
     {"name": "set", "inputSchema": SCHEMA, "annotations": {"idempotentHint": True}},
     {"name": "write", "inputSchema": SCHEMA},
+    {"name": "slow", "inputSchema": SCHEMA},
 ]
 JSON_ERROR = '{"jsonrpc": "2.0", "id": ID, "error": {"code": %d, "message": "%s"}}'
 LOSSES = {
@@ -79,6 +80,9 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(202)
         elif method == "tools/call":
             server.executed[message["params"]["name"]] += 1
+            if message["params"]["name"] == "slow":
+                server.begun.set()
+                server.released.wait(60)
             self.result(id, {"content": [{"type": "text", "text": "done"}]})
         else:
             self.result(id, {"tools": TOOLS} if method == "tools/list" else {})
@@ -99,6 +103,7 @@ class Forgetful(ThreadingHTTPServer):
 
     def start(self, loss: tuple[int, str]) -> None:
         self.loss, self.session, self.away, self.refused = loss, 0, 0, ""
+        self.begun, self.released = threading.Event(), threading.Event()
         self.asked: Counter[str] = Counter()
         self.executed: Counter[str] = Counter()
 
@@ -174,6 +179,27 @@ def test_calls_that_meet_the_loss_together_all_come_back(forgetful: Forgetful) -
         assert (forgetful.executed["write"], forgetful.asked["initialize"]) == (8, 2)
 
     asyncio.run(case())
+
+
+def test_a_call_in_progress_gets_its_answer_when_another_meets_the_loss(forgetful: Forgetful) -> None:
+    async def case(is_closed: bool) -> None:
+        forgetful.start(LOSSES["404"])
+        async with forgetful.client() as mcp:
+            await mcp.connect("s")
+            slow = asyncio.create_task(mcp.call_tool("s", "slow"))
+            await asyncio.to_thread(forgetful.begun.wait)
+            forgetful.session += 1
+            await mcp.call_tool("s", "write")
+            if not is_closed:
+                forgetful.released.set()
+                assert (await slow).content[0].text == "done"
+        with contextlib.suppress(ConnectionError):
+            await slow
+        forgetful.released.set()
+        assert (forgetful.executed["slow"], forgetful.asked["initialize"]) == (1, 2)
+
+    asyncio.run(case(False))
+    asyncio.run(case(True))
 
 
 def test_a_session_that_cannot_come_back_says_why(forgetful: Forgetful) -> None:

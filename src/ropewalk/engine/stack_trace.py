@@ -13,7 +13,6 @@ import sysconfig
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import groupby
-from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, Final
 
@@ -43,7 +42,7 @@ _MAX_CHAIN: Final = 20  # exceptions that led to one another
 _MAX_MEMBERS: Final = 5  # of a group
 _MAX_DEPTH: Final = 4  # of groups in groups
 _REPEATS: Final = 3  # frames of a recursion that are shown
-_ROOT: Final = f"{Path(__file__).parents[1]}{os.sep}"
+_ROOT: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 _LIBRARIES: Final = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("platstdlib") + os.sep)
 _PACKAGES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _FOLDED: Final = ("asyncio", "anyio", "concurrent")
@@ -170,7 +169,7 @@ def _folded_name(file: str) -> str | None:
     if file.startswith(_ROOT):
         return "Ropewalk"
     library = _path_in_library(file)
-    package = None if library is None else Path(library).parts[0]
+    package = None if library is None else library.partition(os.sep)[0]
     return package if package in _FOLDED else None
 
 

@@ -451,7 +451,7 @@ class CompositeWriter(FlowWriter[Around]):
         self.steps: list[Fields] = []
         self.positions: dict[str, int] = {}  # the position of each step, by the id of its node
         self.values: dict[str, Expr] = {}  # the values of nodes that do not become steps
-        self.prev: Expr = PREV  # the meaning of the flow's `prev` at this point
+        self.prev: Expr | None = PREV  # the meaning of the flow's `prev` at this point; None: no reference has it
         self.last: Expr = PREV  # another expression for the composite's `$prev` at this point
         self.sizes: dict[int, tuple[Expr, int]] = {}  # by identity; the value is kept so that its id stays unique
         self.inlined = 0
@@ -514,7 +514,8 @@ class CompositeWriter(FlowWriter[Around]):
         written = replace(node, when=when, policy=replace(node.policy, on_error=error))
         self.positions[node.id] = len(self.steps)
         self.steps.append(fields | more | self.common_fields(written, path, around))
-        self.prev = PREV
+        # If a condition skips the step, `$prev` is the step before it, which must be the flow's `prev`, too.
+        self.prev = PREV if node.when is None or self.prev in (PREV, self.last) else None
         self.last = Ref("out", (node.id,)) if node.when is None else PREV
 
     def _write_choice(self, id: str, op: Branch, path: str, around: Around) -> None:
@@ -551,8 +552,11 @@ class CompositeWriter(FlowWriter[Around]):
             return NULL
 
         def bind(ref: Ref) -> Expr:
+            if ref.root == "prev" and self.prev is None:
+                self.refuse(path, "a composite cannot refer to the value of a step that may be skipped")
+                return NULL
             if ref.root == "prev":
-                return _member(self.prev, ref.path)
+                return _member(self.prev or PREV, ref.path)
             if ref.root != "out" or str(ref.path[0]) not in self.values:
                 return ref
             if ref.elide and ref.path[1:2] == ("output",):

@@ -445,6 +445,8 @@ class ServerLink:
         # What the newest connection with some announced capabilities has listed, and the names of these tools.
         self._listed: dict[bytes, tuple[Connection, tuple[Definition, ...], frozenset[str]]] = {}
         self._connections: dict[_Place, Connection] = {}
+        # Replaced connections, which may still wait for answers; with the loop of each.
+        self._replaced: weakref.WeakKeyDictionary[Connection, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
         self._main: dict[asyncio.AbstractEventLoop, bytes] = {}  # the key of requests without a client, by loop
         self._owners: dict[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = {}
         self._failed_attempts = 0
@@ -509,10 +511,11 @@ class ServerLink:
         """Begin to close every connection, and return the owner tasks on the running loop."""
         running_loop = asyncio.get_running_loop()
         self._forget_closed_loops()
-        for (loop, key), connection in list(self._connections.items()):
+        current = [(connection, loop) for (loop, _), connection in self._connections.items()]
+        self._connections = {place: item for place, item in self._connections.items() if place[0] is not running_loop}
+        for connection, loop in [*current, *self._replaced.items()]:
             if loop is running_loop:
                 connection.stop()
-                del self._connections[loop, key]
             else:
                 with contextlib.suppress(RuntimeError):  # that loop closes at this very moment
                     loop.call_soon_threadsafe(connection.stop)
@@ -532,6 +535,8 @@ class ServerLink:
             self._servers.local_client(self.config),
             orjson.loads(key),
         )
+        if (loop, key) in self._connections:
+            self._replaced[self._connections[loop, key]] = loop
         self._connections[loop, key] = connection
         self._servers.lost.discard(self.config.name)
         owners = self._owners.setdefault(loop, set())
