@@ -61,14 +61,14 @@ def test_a_limit_is_the_same_failure_everywhere(made: Run, api: StandIn) -> None
     assert (row["status"], row["errorCount"]) == ("failed", 1)
     assert made("runs", "ls", "--status", "completed").stdout == "no runs\n"
     shown = json.loads(made("runs", "show", "r", "--json").stdout)
-    assert (shown["status"], shown["result"]["success"], shown["result"]["stopReason"]) == (
+    assert (shown["status"], shown["success"], shown["stopReason"]) == (
         "failed",
         False,
         "max_rounds",
     )
     assert "max_rounds" in shown["error"]["message"]
     assert made("runs", "watch", "r").returncode == 1
-    told = [block for message in shown["result"]["conversation"]["messages"] for block in message["content"]
+    told = [block for message in shown["conversation"]["messages"] for block in message["content"]
             if isinstance(block, dict) and block["type"] == "tool_result"]  # fmt: skip
     assert [bool(one["content"]) for one in told] == [True] * 6
     assert [one.get("is_error", False) for one in told] == [False] * 5 + [True]  # the last was not called

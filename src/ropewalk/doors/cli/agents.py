@@ -29,6 +29,7 @@ from ...app.facts import approval_text, tool_text_of
 from ...engine.engine import check_run_id, new_run_id
 from ...errors import CompletionFailed, RunStopped
 from ...source.document import escape_invisible, json_text
+from ...tools.output import uncaptured
 from ..errors import failure_text
 from ..remedies import Door
 from .arguments import saved, some_words
@@ -328,7 +329,8 @@ class _Talk:
             self.notify(f"? {question['server']} asks: {question['message']}")
             self.notify(f"  waiting for an answer: ropewalk runs send {self.run[1]} {quote(event['event'])}")
         if kind == "text" and not self.json:
-            write_stdout(escape_invisible(event["text"]))
+            with uncaptured():  # no output of a tool
+                write_stdout(escape_invisible(event["text"]))
             self._open = True
         elif kind == "broken_off" and not self.json:
             self.notify(f"! the answer was interrupted: {first_line(event['error'])}; asking again")

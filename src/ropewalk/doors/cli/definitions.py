@@ -27,7 +27,7 @@ from ..remedies import Door
 from .arguments import saved
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import Answer, UsageError
-from .options import Json, NoCode, Project
+from .options import Definition, Json, NoCode, Project
 from .output import notify
 from .session import Interrupts, with_app
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def validate(
-    source: Path,
+    source: Definition,
     /,
     *,
     strict: Annotated[bool, Parameter(negative=(), help="Treat warnings as problems.")] = False,
@@ -104,8 +104,8 @@ def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:
     )
 
 
-def preview(source: Path, /, *, no_code: NoCode = False, json: Json = False, project: Project = None) -> Answer:
-    """Show the steps that would run, their order, tools and types. No tool is called."""
+def preview(source: Definition, /, *, no_code: NoCode = False, json: Json = False, project: Project = None) -> Answer:
+    """Show the nodes that would run, their order, tools and types. No tool is called."""
 
     async def work(app: App, _: Interrupts) -> Answer:
         planned = await app.preview(source)
@@ -115,7 +115,7 @@ def preview(source: Path, /, *, no_code: NoCode = False, json: Json = False, pro
 
 
 def graph(
-    source: Path,
+    source: Definition,
     /,
     *,
     format: Annotated[
@@ -139,7 +139,7 @@ def graph(
 
 
 def convert(
-    source: Path,
+    source: Definition,
     /,
     *,
     to: Annotated[

@@ -211,7 +211,8 @@ def dispatch(words: list[str]) -> int:
             stream.reconfigure(errors="replace")  # a terminal of another encoding still shows the rest
     global _executes_run
     as_json = "--json" in words
-    _executes_run = any(tuple(words[: len(command)]) == command for command in _RUN_COMMANDS)
+    is_help = words[-1:] in (["--help"], ["-h"])
+    _executes_run = not is_help and any(tuple(words[: len(command)]) == command for command in _RUN_COMMANDS)
     out = _keep_stdout() if as_json or (_executes_run and _has_stdout()) else None
     answer = Answer()
     try:

@@ -36,6 +36,10 @@ Project: TypeAlias = Annotated[
         " contains ropewalk.toml).",
     ),
 ]
+Definition: TypeAlias = Annotated[
+    Path, Parameter(help="Definition: a YAML or JSON file, FILE.py:NAME, or a directory with an experience.yaml.")
+]
+Changed: TypeAlias = Annotated[Path | None, Parameter(help="Changed definition (default: the file of the run).")]
 NoCode: TypeAlias = Annotated[
     bool,
     Parameter(

@@ -19,7 +19,7 @@ from ...source.document import escape_invisible, json_text
 from ...source.load import dump
 from .arguments import read_input, read_pairs, saved
 from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
-from .options import Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
+from .options import Changed, Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
 from .output import first_line
 from .run import followed
 from .session import naming_store, with_app
@@ -39,7 +39,7 @@ def accepted_results(options: tuple[str, ...]) -> dict[str, Any]:
 
 def retry(
     run_id: str,
-    source: Path | None = None,
+    source: Changed = None,
     /,
     *,
     upgrade: Upgrade = False,

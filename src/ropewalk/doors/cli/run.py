@@ -29,7 +29,20 @@ from ..errors import word_problem
 from ..remedies import Door
 from .arguments import read_input, read_pairs, read_state
 from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
-from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
+from .options import (
+    Changed,
+    Definition,
+    Engine,
+    Input,
+    Json,
+    Log,
+    LogLevel,
+    Project,
+    Queue,
+    StoreAddress,
+    Upgrade,
+    Watch,
+)
 from .output import columns, configure_logging, duration, moment, notify, raised_at
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
@@ -107,7 +120,7 @@ _Priority: TypeAlias = Annotated[
 
 
 def run(
-    source: Path,
+    source: Definition,
     /,
     *,
     input: Input = None,
@@ -129,7 +142,7 @@ def run(
     undo: _Undo = None,
     project: Project = None,
 ) -> Answer:
-    """Run a definition and print its result. SOURCE is a file, or a directory with an experience.yaml."""
+    """Run a definition and print its result."""
     input_value, variables, initial_state = read_input(input), read_pairs(var), read_state(state)
     # Ropewalk learns from a request when the run ends, so the run must end in this process.
     if request is not None and (wait is False or queue is not None or priority != 100):
@@ -192,7 +205,7 @@ async def _queued_answer(app: App, run_id: str) -> Answer:
 
 def resume(
     run_id: str | None = None,
-    source: Path | None = None,
+    source: Changed = None,
     /,
     *,
     all: Annotated[

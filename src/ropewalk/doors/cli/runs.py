@@ -71,7 +71,7 @@ def ls(
     ] = None,
     kind: Annotated[str | None, Parameter(help="Only runs of this kind of definition, such as chain.")] = None,
     search: Annotated[str | None, Parameter(help="Only runs whose id, name or error contains this text.")] = None,
-    all: Annotated[bool, Parameter(negative=(), help="Also list flows that another run called as tools.")] = False,
+    all: Annotated[bool, Parameter(negative=(), help="Also list runs that are part of another run.")] = False,
     limit: Annotated[int, Parameter(validator=validators.Number(gte=1), help="Maximum number of runs.")] = 50,
     json: Json = False,
     store: StoreAddress = None,
@@ -319,7 +319,7 @@ def _result_text(run: dict[str, Any]) -> str | None:
     result = run["result"]
     text = result if isinstance(result, str) else json_text(result)
     warned = "".join(f"\nwarning: {warning}" for warning in run.get("warnings") or ())
-    return text + warned if result is not None or warned else None
+    return text + warned if result not in (None, "") or warned else None
 
 
 def _time_spent(run: dict[str, Any]) -> str:
