@@ -1,6 +1,7 @@
+import { parseJson, writeJson } from "./exact";
 // Types of the HTTP API, and requests to it. Nothing is sent to any other server.
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
 
 export type RunLine = {
   runId: string; name: string; kind: string; status: string; startTime: string; endTime: string | null; duration: number | null;
@@ -65,20 +66,20 @@ export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): P
   let answer: Response;
   try {
     answer = await fetch(path, body === undefined ? { signal } : {
-      method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" }, signal,
+      method: "POST", body: writeJson(body), headers: { "content-type": "application/json" }, signal,
     });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refused(0, "the server does not answer; is `ropewalk serve` still running?");
   }
   const text = await answer.text();
-  if (answer.ok) return JSON.parse(text) as T;
+  if (answer.ok) return parseJson(text) as T;
   if (answer.status === 401) {
     throw new Refused(401, "this browser has no token: open the address that `ropewalk serve` printed");
   }
   let problem: { message?: string; problems?: Problem[] } = {};
   try {
-    problem = JSON.parse(text).error ?? {};
+    problem = (parseJson(text) as { error?: typeof problem }).error ?? {};
   } catch {
     problem = { message: `${answer.status} ${answer.statusText}` };
   }

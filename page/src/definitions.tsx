@@ -1,4 +1,5 @@
 // Definitions, stored and in files, with their graphs and start forms; and a document that is run once.
+import { writeJson } from "./exact";
 import { useEffect, useRef, useState } from "react";
 import { ask, type Definition as Whole, type DefinitionLine, type Graph as Given, type Problem } from "./api";
 import { useForm } from "./form";
@@ -86,7 +87,7 @@ function RunDocument({ open }: { open: boolean }) {
           <Problems of={[...checked.problems, ...checked.warnings]} />
         </div>
       )}
-      {checked?.graph && <div className="work"><Graph key={JSON.stringify(checked.graph)} graph={checked.graph} chosen={chosen} choose={setChosen} /></div>}
+      {checked?.graph && <div className="work"><Graph key={writeJson(checked.graph)} graph={checked.graph} chosen={chosen} choose={setChosen} /></div>}
     </details>
   );
 }
@@ -138,7 +139,7 @@ function Start({ of: { kind, id, document, inputSchema } }: { of: Whole }) {
       <h2>Start</h2>
       {form}
       {variables && typeof variables === "object" && Object.keys(variables).length > 0 && (
-        <JsonField label={`Variables to change, now ${JSON.stringify(variables)}`} text={changed} onText={setChanged} rows={2} />
+        <JsonField label={`Variables to change, now ${writeJson(variables)}`} text={changed} onText={setChanged} rows={2} />
       )}
       <Act kind="main" does={() => send(async (input) => {
         const begun = await ask<{ runId: string }>("/api/runs", { definition: { kind, id }, input, variables: readJson(changed) ?? null });

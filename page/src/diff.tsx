@@ -1,4 +1,5 @@
 // Two runs next to each other: only the differences.
+import { writeJson } from "./exact";
 import { ask, runAt, type Json } from "./api";
 import { Empty, Status, Trouble, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace } from "./place";
@@ -94,6 +95,6 @@ function Node({ of }: { of: Change }) {
 const MOST = 4_000;
 
 function show(value: Json | undefined) {
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1) ?? "";
+  const text = typeof value === "string" ? value : writeJson(value, 1) ?? "";
   return <pre dir="auto" tabIndex={text.length > 500 ? 0 : undefined}>{text.length > MOST ? `${text.slice(0, MOST)}… (${text.length.toLocaleString()} characters)` : text}</pre>;
 }

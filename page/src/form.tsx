@@ -1,4 +1,5 @@
 // A form made from a JSON Schema, with the value as JSON in the other tab. The server checks the value in both.
+import { writeJson } from "./exact";
 import { useId, useMemo, useRef, useState, type ReactNode } from "react";
 import { Refused, type Json, type Problem } from "./api";
 import { JsonField, readJson, tabs } from "./parts";
@@ -79,7 +80,7 @@ export function useForm(schema: Json | undefined, label: string, path: string): 
   const fields = useRef(new Set<string>());
   fields.current = new Set();
   const asJson = !hasForm || json !== null;
-  const shownJson = json ?? (hasForm ? JSON.stringify(value, null, 2) ?? "" : "");
+  const shownJson = json ?? (hasForm ? writeJson(value, 2) ?? "" : "");
 
   const toForm = () => {
     try {
@@ -215,14 +216,14 @@ function Input({ id, described, isWrong, isRequired, type, schema, value, set }:
   id: string; described: string | undefined; isWrong: boolean; isRequired: boolean; type: string;
 }) {
   const shared = { id, "aria-describedby": described, "aria-invalid": isWrong || undefined, "aria-required": isRequired || undefined };
-  const [typed, setTyped] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)));
+  const [typed, setTyped] = useState(() => (value === undefined ? "" : writeJson(value, 2)));
   if (type === "enum" || type === "boolean") {
     const options = type === "boolean" ? [true, false] : Array.isArray(schema.enum) ? schema.enum : [schema.const ?? null];
-    const at = options.findIndex((one) => JSON.stringify(one) === JSON.stringify(value));
+    const at = options.findIndex((one) => writeJson(one) === writeJson(value));
     return (
       <select {...shared} value={at} onChange={(event) => set(options[Number(event.target.value)])}>
         {(at < 0 || !isRequired) && <option value={-1}>{isRequired ? "Choose…" : "not set"}</option>}
-        {options.map((one, n) => <option key={n} value={n}>{typeof one === "string" ? one : JSON.stringify(one)}</option>)}
+        {options.map((one, n) => <option key={n} value={n}>{typeof one === "string" ? one : writeJson(one)}</option>)}
       </select>
     );
   }

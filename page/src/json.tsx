@@ -1,4 +1,5 @@
 // JSON to read: keys, texts and numbers in colours, objects and lists that fold, and no more of it drawn than is open.
+import { writeJson } from "./exact";
 import { useState, type ReactNode } from "react";
 import type { Json } from "./api";
 
@@ -25,7 +26,7 @@ function lines(of: Json, most: number): number {
 function Part({ of, name, depth, isShort, after }: { of: Json; name?: string; depth: number; isShort: boolean; after: string }) {
   const [isOpen, setOpen] = useState(isShort || depth < OUTER_LEVELS);
   const [shown, setShown] = useState(MOST_ITEMS);
-  const key = name === undefined ? null : <><span className="key">{JSON.stringify(name)}</span>: </>;
+  const key = name === undefined ? null : <><span className="key">{writeJson(name)}</span>: </>;
   if (!of || typeof of !== "object") return <div className="line">{key}<Scalar of={of} />{after}</div>;
   const isList = Array.isArray(of);
   const [begin, end] = isList ? ["[", "]"] : ["{", "}"];
@@ -56,8 +57,8 @@ function Part({ of, name, depth, isShort, after }: { of: Json; name?: string; de
 
 function Scalar({ of }: { of: Json }): ReactNode {
   const [isWhole, setWhole] = useState(false);
-  const text = JSON.stringify(of);
-  const kind = typeof of === "string" ? "text" : typeof of === "number" ? "number" : "word";
+  const text = writeJson(of);
+  const kind = typeof of === "string" ? "text" : typeof of === "number" || typeof of === "bigint" ? "number" : "word";
   if (isWhole || text.length <= MOST_CHARACTERS) return <span className={kind}>{text}</span>;
   return (
     <>

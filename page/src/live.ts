@@ -1,4 +1,5 @@
 // A live run: its journal, then its events. Without an event stream, the journal is polled.
+import { parseJson } from "./exact";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ask, ENDED, parked, runAt, type Event, type Graph, type Run } from "./api";
 import { empty, takeEvent, takeRun, type States } from "./states";
@@ -60,7 +61,7 @@ export function useRun(id: string) {
       source = new EventSource(runAt(id, "/events"));
       const take = (message: MessageEvent<string>) => {
         failed = 0;
-        takeEvent(states.current, JSON.parse(message.data) as Event);
+        takeEvent(states.current, parseJson(message.data) as Event);
         show();
       };
       for (const kind of KINDS) source.addEventListener(kind, take as EventListener);

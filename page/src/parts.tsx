@@ -1,4 +1,5 @@
 // Parts that all views use. Text is only ever given to React as text.
+import { parseJson, writeJson } from "./exact";
 import { useCallback, useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { said, type Json, type Problem, Refused } from "./api";
 import { JsonTree } from "./json";
@@ -67,7 +68,7 @@ const SHORT = 12_000;
 
 /** Any JSON. A long text is cut until its end is asked for. */
 export function Value({ of, label }: { of: Json | undefined; label: string }) {
-  const text = typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? "";
+  const text = typeof of === "string" ? of : writeJson(of, 2) ?? "";
   return (
     <section className="value" aria-label={label}>
       <header>
@@ -201,7 +202,7 @@ export function JsonField({ label, text, onText, rows = 6 }: {
 }) {
   let wrong = "";
   try {
-    if (text.trim()) JSON.parse(text);
+    if (text.trim()) parseJson(text);
   } catch (error) {
     wrong = said(error);
   }
@@ -221,7 +222,7 @@ export function JsonField({ label, text, onText, rows = 6 }: {
   );
 }
 
-export const readJson = (text: string): Json | undefined => (text.trim() ? (JSON.parse(text) as Json) : undefined);
+export const readJson = (text: string): Json | undefined => (text.trim() ? (parseJson(text) as Json) : undefined);
 
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {
   const box = useRef<HTMLDialogElement>(null);

@@ -1,4 +1,5 @@
 // One run: its graph or timeline, the selected node, and the actions on the run.
+import { writeJson } from "./exact";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { ask, ENDED, parked, runAt, standing, type Json, type Region, type Run, type RunLine } from "./api";
 import { Answer } from "./answer";
@@ -220,7 +221,7 @@ function placesOf(region: Region | null): string[] {
 }
 
 function Fork({ run, at, close }: { run: Run; at: string[]; close: () => void }) {
-  const [text, setText] = useState(JSON.stringify(run.input, null, 2));
+  const [text, setText] = useState(writeJson(run.input, 2));
   const [nodes, setNodes] = useState(at.join(" "));
   return (
     <Dialog title="Fork this run" onClose={close}>

@@ -1,4 +1,5 @@
 // The fields of a JSON Schema as a list to read, next to JSON that is edited as text.
+import { writeJson } from "./exact";
 import type { Json } from "./api";
 
 type Schema = { type?: string | string[]; default?: Json; description?: string; enum?: Json[]; format?: string };
@@ -18,8 +19,8 @@ export function Fields({ of, label }: { of: Json | undefined; label: string }) {
         <div key={name}>
           <dt><code>{name}</code>{required?.includes(name) && <span className="must" title="required">*<span className="unseen"> required</span></span>}</dt>
           <dd>
-            <small>{one.enum ? one.enum.map((value) => JSON.stringify(value)).join(" | ") : [typeOf(one), one.format].filter(Boolean).join(", ")}
-              {one.default !== undefined && `, default ${JSON.stringify(one.default)}`}</small>
+            <small>{one.enum ? one.enum.map((value) => writeJson(value)).join(" | ") : [typeOf(one), one.format].filter(Boolean).join(", ")}
+              {one.default !== undefined && `, default ${writeJson(one.default)}`}</small>
             {one.description && <span>{one.description}</span>}
           </dd>
         </div>
