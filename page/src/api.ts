@@ -5,7 +5,7 @@ export type Json = null | boolean | number | bigint | string | Json[] | { [key: 
 
 export type RunLine = {
   runId: string; name: string; kind: string; status: string; startTime: string; endTime: string | null; duration: number | null;
-  currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean; queued: boolean; answered: boolean;
+  currentNode: string | null; resultCount: number; errorCount: number; executing: boolean; interrupted: boolean; queued: boolean; answered: boolean;
   errorMessage?: string | null; waiting?: boolean; undoStatus?: string | null;  // in a list
 };
 export type Step = {
@@ -90,11 +90,10 @@ export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): P
 export const PAGE = 100;
 export const runAt = (id: string, rest = "") => `/api/runs/${encodeURIComponent(id)}${rest}`;
 export const toolId = (tool: Tool) => (tool.namespace ? `${tool.namespace}:${tool.name}` : tool.name);
-/** The status to show. To the store, a run is running while it is queued, answered, interrupted, or waits in a process. */
+/** The status to show. A run is running while it is queued, answered or interrupted. */
 export const standing = (run: RunLine) =>
-  run.interrupted ? "interrupted" : run.answered ? "answered" : run.queued ? "queued"
-    : run.waiting && run.status === "running" ? "waiting" : run.status;
+  run.interrupted ? "interrupted" : run.answered ? "answered" : run.queued ? "queued" : run.status;
 /** Whether the run waits for an answer or for somebody to resume it, without a process. */
-export const parked = (run: RunLine) => run.status === "waiting" || run.answered;
+export const parked = (run: RunLine) => (run.status === "waiting" && !run.executing) || run.answered;
 export const ENDED = new Set(["completed", "partial", "failed", "stopped", "timeout", "parked"]);
 export const said = (error: unknown) => (error instanceof Error ? error.message : String(error));

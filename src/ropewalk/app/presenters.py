@@ -35,7 +35,8 @@ def run_line(
 ) -> dict[str, Json]:
     """Present a run as one item of a list."""
     status = shown_status(row, liveness, is_waiting)
-    return {**run_summary(row, current), "status": status, **liveness_flags(liveness)}
+    executing = row.status == "running" and liveness is None
+    return {**run_summary(row, current), "status": status, "executing": executing, **liveness_flags(liveness)}
 
 
 def run_lines(context: Context, rows: Sequence[RunRow]) -> list[dict[str, Any]]:

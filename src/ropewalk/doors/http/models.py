@@ -77,6 +77,7 @@ class RunLine(Open):
     currentNode: str | None
     resultCount: int
     errorCount: int
+    executing: bool = Field(description="A process executes the run, also while it only waits.")
     interrupted: bool = Field(description="The run lost its process; somebody must resume it.")
     queued: bool = Field(description="A worker will take the run.")
     answered: bool = Field(description="The wait of the run was answered; somebody must resume the run.")
