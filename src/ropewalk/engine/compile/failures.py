@@ -76,7 +76,9 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
 
 def retry_after_of(exc: BaseException | None) -> float | None:
     """Return the `retry_after` of an error or of its causes, in seconds."""
-    while exc is not None:
+    seen = set[int]()  # an exception that is raised again and again may be its own cause
+    while exc is not None and id(exc) not in seen:
+        seen.add(id(exc))
         seconds = getattr(exc, "retry_after", None)
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
             return float(seconds)
