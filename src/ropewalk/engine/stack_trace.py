@@ -61,8 +61,8 @@ def trace_of(error: BaseException, run: Any) -> StackTrace | None:
         return error.trace  # the journal has asked for it before
     try:
         trace = _recorded_trace(error) or _python_trace(origin(error), _project_of(run))
-    except Exception:
-        log.exception("cannot make the stack trace of a %s", type(error).__name__)
+    except Exception as problem:  # noqa: BLE001 - code of the exception's class; the failure must not become this one
+        log.warning("cannot make the stack trace of %s: %s", type(error).__name__, type(problem).__name__)
         return None
     if trace is None:
         return None
@@ -107,9 +107,8 @@ def _is_wrapper(error: BaseException) -> bool:
     if isinstance(error, (ExpressionError, InvalidValue)):
         return error.__cause__ is not None and _place(error.__cause__, "") is not None  # of a registered transform
     if type(error) is RuntimeError:
-        return exception_text(error).startswith(
-            "it raised "
-        )  # `tools/backends/local.py` makes it of SystemExit and the like
+        # `tools/backends/local.py` makes it of SystemExit and the like.
+        return exception_text(error).startswith("it raised ")
     return isinstance(error, _WRAPPERS)
 
 

@@ -29,7 +29,7 @@ class Record(dict[str, Json]):
     # A dict, so that `json.dumps` takes it; it cannot be changed. Lists and objects are copied when they are first
     # read, so that changing them changes nothing that is stored.
 
-    _unsaved: ClassVar = ("_data", "_copies")
+    _unsaved: ClassVar[tuple[str, ...]] = ("_data", "_copies")
 
     def __init__(self, data: dict[str, Json]) -> None:
         if not isinstance(data, dict):

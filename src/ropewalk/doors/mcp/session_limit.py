@@ -7,9 +7,8 @@ body is read before the SDK gets it. Requests of 2026-07-28 belong to no session
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
-
-import orjson
 
 from ..security import Message, Receive, Scope, Send, Site
 
@@ -111,8 +110,8 @@ class _Body:
     def is_initialize(self) -> bool:
         """Return True for the request that opens a session."""
         try:
-            request = orjson.loads(b"".join(message.get("body", b"") for message in self._messages))
-        except orjson.JSONDecodeError:
+            request = json.loads(b"".join(message.get("body", b"") for message in self._messages))
+        except (ValueError, RecursionError):
             return False
         return isinstance(request, dict) and request.get("method") == "initialize"
 
