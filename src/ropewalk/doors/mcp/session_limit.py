@@ -121,7 +121,7 @@ class _Body:
 
 
 def _may_open_session(scope: Any, headers: dict[bytes, bytes]) -> bool:
-    """Return True for a request that may open a session, if its body says so."""
+    """Return True if the headers of a request allow it to open a session."""
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
     version = headers.get(_VERSION)

@@ -1,7 +1,7 @@
-"""What a server prints and logs, for the logs of the calls that are in progress.
+"""The lines that a server prints and logs, for the logs of the calls that are in progress.
 
-The server does not say which call it means, so every one gets it. Secrets of the server's settings are removed here,
-because a run knows only its own. What it prints is held back until its line ends: a secret could be in two pieces.
+The server does not say which call it means, so every call gets them. The secrets of its settings are removed here,
+because a run knows only its own. A line is held back until it ends, because a secret could be in two pieces of it.
 """
 
 from __future__ import annotations
