@@ -600,6 +600,14 @@ def exception_text(error: BaseException | str) -> str:
     return storable_text(text)
 
 
+def attribute_of(error: BaseException, name: str, default: Any = None) -> Any:
+    """Return an attribute of any exception; the default if it is missing, or is a property that raises."""
+    try:
+        return getattr(error, name, default)
+    except Exception:  # noqa: BLE001 - code of its class; the failure of the tool must not become this one
+        return default
+
+
 def storable_text(text: str) -> str:
     """Return a text with U+FFFD in place of what not every store can keep: NUL and lone surrogates."""
     return text if text.isascii() and "\0" not in text else re.sub(_UNSTORABLE, "\ufffd", text)

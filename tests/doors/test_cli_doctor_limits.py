@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import psycopg
 import pytest
 
 from faults.scene import Scene
+from ropewalk.doors.cli import dispatch
 from ropewalk.journal.address import open_store
 from ropewalk.journal.postgres.session import parse_target
 from ropewalk.journal.protocol import NewRun
@@ -67,6 +70,19 @@ def test_a_file_that_another_process_keeps_locked_is_named(tmp_path: Path) -> No
     assert "no answer within 1 s" in said
     assert "fuser" in said
     assert found["tools"][0] == "ok"
+
+
+@pytest.mark.parametrize(("as_json", "printed"), [(True, b'{"ok":false}\n'), (False, b"a fault\n")])
+def test_the_answer_before_a_sudden_end_has_the_form_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, as_json: bool, printed: bytes
+) -> None:
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "argv", ["ropewalk"] if as_json else ["ropewalk", "--json"])
+    monkeypatch.setattr(dispatch, "_kept_stdout", out)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with pytest.raises(SystemExit) as ended:
+        dispatch.exit_now(dispatch.Answer(data={"ok": False}, text="a fault", exit=1), as_json=as_json)
+    assert (ended.value.code, out.getvalue()) == (1, printed)
 
 
 @pytest.mark.parametrize("form", sampled("faults", ["json", "text"], 1))

@@ -47,7 +47,8 @@ class Session:
 
     async def post(self, body: Any) -> httpx2.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        headers = {**HEADERS, "mcp-session-id": self.id, "mcp-protocol-version": "2025-11-25"}
+        headers = {**HEADERS, "mcp-protocol-version": "2025-11-25"}
+        headers |= {"mcp-session-id": self.id} if self.id else {}
         return await self._client.post("/mcp", content=content, headers=headers)
 
     async def ask(self, method: str, **params: Any) -> Any:
@@ -136,6 +137,21 @@ def test_a_new_session_ends_the_one_that_was_idle_longest_or_is_refused() -> Non
             for stream in streams:
                 stream.cancel()
             await asyncio.gather(*streams, return_exceptions=True)
+
+    asyncio.run(case())
+
+
+def test_only_a_request_that_opens_a_session_ends_one() -> None:
+    async def case() -> None:
+        async with App("memory") as app, site(McpDoor(Catalogue(Finder(app), [])), 3) as open_session:
+            first, second = await open_session(), await open_session()
+            third, fourth = await asyncio.gather(open_session(), open_session())  # at once, with room for one
+            assert (await first.post(request("ping"))).status_code == 404
+            first.id = ""
+            for body in (b"garbage", b"[]", b"\xff", request("ping"), request("initialized")):
+                assert (await first.post(body)).status_code >= 400
+            alive = [(await one.post(request("ping"))).status_code for one in (second, third, fourth)]
+            assert alive == [200, 200, 200]
 
     asyncio.run(case())
 

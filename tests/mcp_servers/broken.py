@@ -26,7 +26,7 @@ def serve() -> None:
             if message["params"]["name"] == "report":
                 answer(id, result={"content": [{"type": "text", "text": "no luck"}], "isError": True})
             else:
-                answer(id, error={"code": -32000, "message": "no luck", "data": {"table": "orders"}})
+                answer(id, error={"code": -32000, "message": "no luck", "data": {"table": "orders", "row": 2**70}})
 
 
 serve()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import linecache
 import os
+import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +241,7 @@ def test_an_mcp_tool_shows_data_and_the_end_of_stderr(tmp_path: Path) -> None:
     nodes = [{"id": name, "type": "tool", "tool": f"broken:{name}"} for name in ("refuse", "report")]
     doors = Doors(tmp_path, {"kind": "chain", "name": "c", "errorStrategy": "continue", "nodes": nodes}, toolbox)
     stack = checked(doors, None, "disk quota exceeded at /var/lib/index", ServerRefused)
-    assert 'data: {"table":"orders"}' in stack
+    assert 'data: {"table":"orders","row":1180591620717411303424}' in stack
     reported = doors.http["errors"][1]
     assert reported["stack"].startswith("no luck\n\nthe stderr of the server ends with:\ndisk quota exceeded")
     assert "disk quota" not in doors.error["message"] + reported["message"]
@@ -419,6 +422,70 @@ def test_an_odd_exception_has_a_bounded_stack(make: Any, tmp_path: Path) -> None
     [error] = outcome_of(flow, odd, store=f"sqlite:///{tmp_path / 'runs.db'}").errors
     assert error["at"] == f"{HERE}:{line_of('raise make()')} in odd"
     assert len(error["stack"].encode()) < stack_trace.MAX_BYTES + 100
+
+
+class Unreadable:
+    def __str__(self) -> str:
+        raise KeyError("no text")
+
+
+def unreadable(name: str) -> type[Exception]:
+    """Return a class of exceptions that cannot be asked for an attribute."""
+
+    def fail(_: Any) -> Any:
+        raise KeyError(name)
+
+    return type("Unreadable", (Exception,), {name: property(fail)})
+
+
+def noted() -> Exception:
+    error = ValueError("bad row")
+    error.__notes__ = ["row 7", Unreadable()]  # type: ignore[list-item]
+    return error
+
+
+def paced() -> Exception:
+    error = ValueError("bad row")
+    error.retry_after = 10**400  # type: ignore[attr-defined]
+    return error
+
+
+@pytest.mark.parametrize("make", [noted, paced, lambda: RuntimeError(Unreadable()), *(
+    lambda name=name: unreadable(name)("bad row")
+    for name in ("retry_after", "retryable", "ran", "ran_at", "__dict__")
+)])  # fmt: skip
+def test_an_exception_that_cannot_be_read_is_still_the_failure_of_the_tool(make: Any) -> None:
+    @tool
+    async def odd() -> None:
+        """Raises it."""
+        raise make()
+
+    [error] = outcome_of(
+        {"kind": "chain", "name": "c", "nodes": [{"id": "b", "type": "tool", "tool": "odd"}]}, odd
+    ).errors
+    assert error["message"] == ("RuntimeError" if "RuntimeError" in error["message"] else "bad row")
+    assert make is not noted or error["stack"].endswith("ValueError: bad row\nrow 7\n<note: its str() failed>")
+
+
+def test_a_failed_outcome_can_be_copied() -> None:
+    class Bound(Exception):
+        def __init__(self, *, lock: Any) -> None:
+            super().__init__("bad row")
+            self.lock = lock
+
+    @tool
+    async def odd() -> None:
+        """Raises what nobody can copy."""
+        raise Bound(lock=threading.Lock())
+
+    outcome = outcome_of(chain("odd") | {"nodes": [{"id": "b", "type": "tool", "tool": "odd"}]}, odd)
+    for same in (pickle.loads(pickle.dumps(outcome)), copy.deepcopy(outcome)):
+        assert same == outcome
+        with pytest.raises(FlowFailed, match="bad row"):
+            same.raise_if_failed()
+    with pytest.raises(FlowFailed) as caught:
+        outcome.raise_if_failed()
+    assert type(caught.value.__cause__) is Bound
 
 
 def test_success_formats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,10 @@ BODIES: dict[str, tuple[bytes, str | None, Any, str | None]] = {
     "infinite": (b'{"x": 1e400}', "application/json", {"x": "1e400"}, "number over 1.8e308 is kept as text"),
     "lone surrogate": (b'{"x": "\\ud800"}', "application/json", {"x": "\ufffd"}, "became U+FFFD"),
     "nothing": (b"", "application/json", None, MISFIT),
+    "JSON without a slash": (b'{"id": 1}', "json", {"id": 1}, None),
+    "text without a slash": (b"down", "text", "down", MISFIT),
+    "JSON in an encoding with NUL": (b'{"id": 1}', "application/json; charset*=us-ascii''%00", {"id": 1}, None),
+    "text in an encoding with NUL": (b"\xe9", "text/plain; charset*=us-ascii''%00", b"\xe9", None),
 }
 
 
@@ -334,6 +338,7 @@ def test_strict_tools_fail_and_others_do_not(strict: Any) -> None:
         ("Thu, 01 Jan 2026 00:00:09 GMT", 9.0),
         ("Wed, 31 Dec 2025 23:59:00 GMT", 0.0),
         ("Thursday, 01-Jan-26 00:00:09 GMT", 9.0),
+        ("Thu, 01 Jan 2026 00:00:09 +99999999999999", None),
         ("soon", None),
         ("-1", None),
         ("", None),

@@ -8,6 +8,7 @@ this process (JavaScript modules, HTTP, MCP) and failures of recorded runs carry
 from __future__ import annotations
 
 import linecache
+import logging
 import os
 import sysconfig
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from ..errors import (
     StackTrace,
     ToolError,
     describe_exception,
+    exception_text,
     storable_text,
 )
 from ..tools.module_result import ModuleFailed
@@ -50,12 +52,18 @@ _CAUSE: Final = "\nThe above exception was the direct cause of the following exc
 _CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n"
 _WRAPPERS: Final = (ToolError, NodeFailed, FlowFailed, ModuleFailed)
 
+log = logging.getLogger("ropewalk.engine")
+
 
 def trace_of(error: BaseException, run: Any) -> StackTrace | None:
     """Return the stack trace of a failure, without secrets; None if no code outside of Ropewalk raised it."""
     if isinstance(error, ToolError) and error.trace is not None:
         return error.trace  # the journal has asked for it before
-    trace = _recorded_trace(error) or _python_trace(origin(error), _project_of(run))
+    try:
+        trace = _recorded_trace(error) or _python_trace(origin(error), _project_of(run))
+    except Exception as problem:  # noqa: BLE001 - code of the exception's class; the failure must not become this one
+        log.warning("cannot make the stack trace of %s: %s", type(error).__name__, type(problem).__name__)
+        return None
     if trace is None:
         return None
     at = None if trace.at is None else run.redact(storable_text(trace.at))
@@ -99,7 +107,8 @@ def _is_wrapper(error: BaseException) -> bool:
     if isinstance(error, (ExpressionError, InvalidValue)):
         return error.__cause__ is not None and _place(error.__cause__, "") is not None  # of a registered transform
     if type(error) is RuntimeError:
-        return str(error).startswith("it raised ")  # `tools/backends/local.py` makes it of SystemExit and the like
+        # `tools/backends/local.py` makes it of SystemExit and the like.
+        return exception_text(error).startswith("it raised ")
     return isinstance(error, _WRAPPERS)
 
 
@@ -226,11 +235,18 @@ def _lines(error: BaseException, project: str, depth: int = 0) -> Iterator[str]:
         yield describe_exception(one)
         notes = one.__dict__.get("__notes__")
         if isinstance(notes, list):
-            yield from (str(note) for note in notes[:_MAX_CHAIN])
+            yield from map(_note_text, notes[:_MAX_CHAIN])
         if isinstance(one, BaseExceptionGroup) and depth < _MAX_DEPTH:
             yield from _member_lines(one, project, depth)
         if link:
             yield link
+
+
+def _note_text(note: object) -> str:
+    try:
+        return str(note)
+    except Exception:  # noqa: BLE001 - its `__str__` is wrong
+        return "<note: its str() failed>"
 
 
 def _member_lines(group: BaseExceptionGroup[BaseException], project: str, depth: int) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from json import dumps
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from ..argument_checks import wrong_type
 from ..errors import FailedResult, FlowFailed
@@ -29,6 +29,8 @@ class Record(dict[str, Json]):
     # A dict, so that `json.dumps` takes it; it cannot be changed. Lists and objects are copied when they are first
     # read, so that changing them changes nothing that is stored.
 
+    _unsaved: ClassVar[tuple[str, ...]] = ("_data", "_copies")
+
     def __init__(self, data: dict[str, Json]) -> None:
         if not isinstance(data, dict):
             raise wrong_type("data", "an object", data)
@@ -50,7 +52,7 @@ class Record(dict[str, Json]):
         return iter(self._data)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = {name: value for name, value in vars(self).items() if name not in ("_data", "_copies")}
+        own = {name: value for name, value in vars(self).items() if name not in self._unsaved}
         return type(self), (self._data,), own
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
@@ -129,6 +131,8 @@ class Outcome(Record):
 
     _read: Callable[[Any], Any] | None = None
     _cause: BaseException | None = None
+    # The exception of a tool may hold anything, such as a connection, so a copy of the outcome has none.
+    _unsaved = ("_data", "_copies", "_cause")
     # The other name that `result` has in Python.
     _alias = ""
 

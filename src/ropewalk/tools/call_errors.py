@@ -16,6 +16,7 @@ from ..errors import (
     ToolNotApproved,
     ToolTimeout,
     ValidationFailed,
+    attribute_of,
     describe_exception,
     exception_text,
 )
@@ -76,8 +77,8 @@ class Failures:
         error.__cause__ = cause
         if isinstance(cause, LoginRequired):
             error.remedy = cause.remedy
-        error.ran, error.ran_at = getattr(cause, "ran", False) is True, getattr(cause, "ran_at", None)
-        if isinstance(cause, (ConfigError, MissingHandler)) or getattr(cause, "retryable", True) is False:
+        error.ran, error.ran_at = attribute_of(cause, "ran") is True, attribute_of(cause, "ran_at")
+        if isinstance(cause, (ConfigError, MissingHandler)) or attribute_of(cause, "retryable") is False:
             error.retryable = False  # a retry would fail in the same way
         return error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import reprlib
 from typing import Any, Final
 
@@ -57,6 +58,14 @@ def shortened(value: Any) -> str:
     except Exception as error:  # noqa: BLE001 - a __repr__ of the tool's own
         text = f"<{type(value).__qualname__}: its repr() raised {type(error).__name__}>"
     return bounded(text)
+
+
+def json_text(value: Any) -> str:
+    """Write any value as JSON, or as `shortened` does if it is not JSON."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))  # orjson refuses integers over 64 bits
+    except Exception:  # noqa: BLE001 - any value may come here
+        return shortened(value)
 
 
 def bounded(text: str) -> str:

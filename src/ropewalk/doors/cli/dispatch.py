@@ -358,11 +358,11 @@ def json_line(data: Any) -> None:
         _write_json(_kept_stdout, data)
 
 
-def exit_now(answer: Answer) -> NoReturn:
+def exit_now(answer: Answer, *, as_json: bool) -> NoReturn:
     """Print the answer and end the process at once."""
 
     # For a command with a thread that hangs: closing the App would wait for that thread.
-    _print_answer(answer, _kept_stdout, "--json" in sys.argv)
+    _print_answer(answer, _kept_stdout, as_json)
     sys.stdout.flush()
     os._exit(answer.exit)
 

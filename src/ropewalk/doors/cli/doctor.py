@@ -220,7 +220,7 @@ def doctor(
                 report.extend(_salvage(directory(None, project), store, save))
             from .dispatch import exit_now
 
-            exit_now(report.answer())
+            exit_now(report.answer(), as_json=json)
         return Answer()
 
     try:

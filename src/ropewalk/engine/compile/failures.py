@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from typing import Final
 
@@ -14,6 +15,7 @@ from ...errors import (
     ToolError,
     ToolTimeout,
     ValidationFailed,
+    attribute_of,
     is_interruption,
 )
 from ...expr.ast import Arr, Obj, Ref
@@ -59,14 +61,14 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
     if isinstance(exc, ValidationFailed):
         reason += _null_references(exc, node_slot)
     message = frame[RUN].redact(reason)
-    kind = getattr(exc, "kind", None) or type(exc).__name__  # a failure read back keeps its kind
+    kind = attribute_of(exc, "kind") or type(exc).__name__  # a failure read back keeps its kind
     failed = NodeFailed(
         path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind, attempts=attempts
     )
-    failed.ran, failed.ran_at = getattr(exc, "ran", False) is True, inside(frame[RUN].id, exc)
-    failed.retryable = getattr(exc, "retryable", True) is not False and not isinstance(exc, ExpressionError)
+    failed.ran, failed.ran_at = attribute_of(exc, "ran") is True, inside(frame[RUN].id, exc)
+    failed.retryable = attribute_of(exc, "retryable") is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
-    failed.budgets, failed.retry_after = getattr(exc, "budgets", ()), retry_after_of(exc)
+    failed.budgets, failed.retry_after = attribute_of(exc, "budgets", ()), retry_after_of(exc)
     failed.trace = trace_of(exc, frame[RUN])
     if isinstance(exc, SchemaMismatch):
         failed.problems = exc.problems
@@ -79,9 +81,10 @@ def retry_after_of(exc: BaseException | None) -> float | None:
     seen = set[int]()  # an exception that is raised again and again may be its own cause
     while exc is not None and id(exc) not in seen:
         seen.add(id(exc))
-        seconds = getattr(exc, "retry_after", None)
+        seconds = attribute_of(exc, "retry_after")
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
-            return float(seconds)
+            with contextlib.suppress(OverflowError):  # an integer beyond every float
+                return float(seconds)
         exc = exc.__cause__
     return None
 
@@ -90,7 +93,7 @@ def inside(run_id: str, exc: Exception) -> tuple[str, ...] | None:
     """Return the paths of the rejected results in flows that the failed call ran; None if it ran no flow."""
 
     # Flows that ran outside the store of the run are left out, because a retry of the run cannot reach them.
-    places: tuple[str, ...] | None = getattr(exc, "ran_at", None)
+    places: tuple[str, ...] | None = attribute_of(exc, "ran_at")
     if places is None:
         return None
     return tuple(place.removeprefix(f"{run_id}/") for place in places if place.startswith(f"{run_id}/"))

@@ -43,7 +43,9 @@ def read_answer(body: bytes, content_type: str, secrets: Secrets | None = None) 
     """Return the value of a body that is not empty, with `secrets` masked."""
     header = Message()
     header["content-type"] = content_type
-    kind, charset = header.get_content_type() if content_type.strip() else "", header.get_content_charset()
+    # Without a slash it is no media type; the library would call it text.
+    kind = header.get_content_type() if content_type.partition(";")[0].count("/") == 1 else ""
+    charset = header.get_content_charset()
     is_json, why = bool(_JSON.fullmatch(kind)), "not JSON"
     if is_json or not kind.startswith(_NEVER_JSON):  # many providers do not say that their answers are JSON
         try:
@@ -88,7 +90,7 @@ def decode(body: bytes, charset: str | None) -> str | None:
 def _decoded(body: bytes, encoding: str) -> str | None:
     try:
         return body.decode(encoding)
-    except (UnicodeError, LookupError):
+    except (ValueError, LookupError):  # ValueError: a name with NUL
         return None
 
 
@@ -99,7 +101,7 @@ def retry_after(value: str | None, now: datetime | None = None) -> float | None:
         return float(text)
     try:
         due = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+        due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
+        return max(0.0, (due - (now or datetime.now(UTC))).total_seconds())
+    except (TypeError, ValueError, OverflowError):  # OverflowError: of its offset from UTC
         return None
-    due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
-    return max(0.0, (due - (now or datetime.now(UTC))).total_seconds())

@@ -20,9 +20,10 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 import orjson
 
 from ...content import TYPES, from_mcp, with_mcp_blocks
-from ...errors import ConfigError, StackTrace, ToolError
+from ...errors import ConfigError, StackTrace, ToolError, attribute_of, exception_text
 from ...fast_dataclass import dataclass
 from ...values import Json, is_json, parse_answer
+from ..raw_result import json_text
 from ..signature import KEY, integer_parameters, is_async, is_async_generator, with_arguments_object
 from ..tool import Handler, ProgressEvent, ToolExecutionResult
 from .kinds import BackendKind
@@ -362,14 +363,15 @@ def _add_output(error: Exception, last_output: Callable[[Any], str] | None, targ
     """Add to the failure of a call, for its record, what the server sent with it and the end of its stderr."""
     if last_output is None or isinstance(error, ToolError):
         return
-    data, printed = getattr(error, "data", None), last_output(target[0])
-    parts = [str(error)]
+    data, printed = attribute_of(error, "data"), last_output(target[0])
+    parts = [exception_text(error)]
     if data is not None:
-        parts.append(f"data: {orjson.dumps(data).decode()}")
+        parts.append(f"data: {json_text(data)}")
     if printed and printed not in parts[0]:
         parts.append(f"the stderr of the server ends with:\n{printed}")
     if len(parts) > 1:
-        error.trace = StackTrace(None, "\n\n".join(parts))  # type: ignore[attr-defined]  # engine/stack_trace.py reads it
+        # Where engine/stack_trace.py reads it; the class may have a property of this name.
+        error.__dict__["trace"] = StackTrace(None, "\n\n".join(parts))
 
 
 def _call_tool_route(

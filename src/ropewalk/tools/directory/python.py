@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...errors import describe_exception, is_interruption
+from ...errors import attribute_of, describe_exception, is_interruption
 from ...fast_dataclass import dataclass
 from ..backends.local import maybe_await, threads
 from ..module_result import ModuleFailed
@@ -66,7 +66,7 @@ class PythonModule:
         cause: BaseException = error
         if isinstance(error, RuntimeError) and error.__cause__ is not None and not _own_location(error, self.root):
             cause = error.__cause__  # SystemExit or StopIteration, wrapped because it would end the event loop
-        retryable = getattr(error, "retryable", True) is not False
+        retryable = attribute_of(error, "retryable") is not False
         return ModuleFailed(
             f"{_own_location(cause, self.root) or self.impl.display}: {describe_exception(cause)}", retryable=retryable
         )

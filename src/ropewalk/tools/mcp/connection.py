@@ -23,8 +23,6 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from ...config.secrets import Secrets
 from ...config.settings import WAIT
 from ...errors import ConfigError, ToolError
@@ -35,6 +33,7 @@ from ..raw_result import RawResult, shortened
 from ..signature import hash_key
 from .auth_settings import resolved_auth
 from .call_client import CallClient, ask_client, can_ask, only_client
+from .call_output import CallOutput
 from .config import ServerConfig, resolved
 from .input_requests import (
     answer_input_requests,
@@ -173,6 +172,7 @@ class Connection:
         self._inbox: asyncio.Queue[Request | None] = asyncio.Queue()
         self._drained = asyncio.Event()  # set when the last request of a retired connection has ended
         self._requests: set[Request] = set()
+        self._output = CallOutput(self._requests, lambda: self.secrets)
         self._child: Child | None = None
         self._streams: StdioStreams | None = None
         self._fixed_secrets = Secrets()
@@ -258,7 +258,7 @@ class Connection:
                     self.announced,
                     self._ask_client,
                     self._relay and self._relay_notification,
-                    self._keep_message,
+                    self._output.keep_message,
                 ),
                 message_handler=on_message,
                 client_info=_client_info(),
@@ -289,7 +289,7 @@ class Connection:
                 yield streams
             return
 
-        self._child, self._fixed_secrets = await spawn(self.config, self._keep_stderr)
+        self._child, self._fixed_secrets = await spawn(self.config, self._output.keep_stderr)
         self._streams = StdioStreams(self._child.stdout, self._child.stdin)
         try:
             async with self._streams.open() as streams:
@@ -355,11 +355,13 @@ class Connection:
                 request.begin(scope)
                 answer = await self._answer(session, request)
                 self._owes_answer = False
+                self._output.flush()
                 request.finish(_without_secrets(self.secrets, answer))
         except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
             loss = await self._explain_loss(session, error, request)
             failure = loss or await self._explain_after_exit(error, request.tool)
             is_broken = isinstance(failure, ConnectionError)
+            self._output.flush()
             request.finish(Undelivered(str(failure)) if is_broken and not request.sent else failure)
             if self._child is not None and is_broken:
                 self._fail(failure)
@@ -457,19 +459,6 @@ class Connection:
                 raise nobody_answers(self.config, params)
         return await ask_client(client, method, params)
 
-    def _keep_stderr(self, data: bytes) -> None:
-        """Add what the server prints to the output of every call in progress; it does not say which one it means."""
-        for request in self._requests:
-            if request.output is not None:
-                request.output.write("server", data.decode(errors="replace"))
-
-    def _keep_message(self, params: Mapping[str, Any]) -> None:
-        data = params.get("data")
-        text = data if isinstance(data, str) else orjson.dumps(data, default=str).decode()
-        for request in self._requests:
-            if request.output is not None:
-                request.output.add("server", text, str(params.get("level") or ""))
-
     def _relay_notification(self, method: str, params: Mapping[str, Any]) -> None:
         client = self._client_of_calls()
         if method == "notifications/message" and client is not None:
@@ -498,6 +487,7 @@ class Connection:
         self._inbox.put_nowait(None)
         if self._streams is not None and self.is_ready:
             self._streams.hang_up()
+        self._output.flush()
         for request in tuple(self._requests):
             request.finish(copy_error(self.error) if request.sent else Undelivered(str(self.error)))
         self._requests.clear()

@@ -55,6 +55,8 @@ async def is_session_lost(session: ClientSession, error: MCPError, status: int |
             # A server without ping says so, and knows the session.
             return again == UNKNOWN_SESSION or _words(refusal) == _words(error)
         return again == UNKNOWN_SESSION or again in _DOUBTFUL
+    except Exception:  # noqa: BLE001 - an answer that is not a result of a ping is no refusal either
+        return False
     return False
 
 
@@ -68,6 +70,5 @@ def may_repeat(request: Request, status: int | None, definition: Definition | No
         return True
     # The hints are those of the server whose call it is: nobody else is harmed if they are wrong.
     hints: Any = (definition.annotations if definition is not None else None) or {}
-    return bool(request.tool) and (
-        request.key is not None or hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
-    )
+    # An idempotency key does not count: nothing says that the server knows what `ropewalk/idempotencyKey` means.
+    return bool(request.tool) and (hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True)
