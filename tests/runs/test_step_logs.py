@@ -216,7 +216,7 @@ async def test_lines_of_a_step_survive_its_process(tmp_path: Path) -> None:
         print(f"attempt {attempts}")
         started.set()
         if attempts == 1:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         return attempts
 
     address = f"sqlite:///{tmp_path / 'runs.db'}"
