@@ -54,9 +54,9 @@ def test_every_session_of_an_address_is_one_source() -> None:
     async def case() -> dict[str, str]:
         async with App("memory", tools=[zork]) as app:
             door = McpDoor(Catalogue(Finder(app), [], [Tools(app)], max_listed=0))
-            inner = _site(door)
+            inner: Any = _site(door, 10)
             site = AuthMiddleware(inner, TOKEN)
-            async with door.open(), inner.router.lifespan_context(inner):
+            async with door.open(), inner._site.router.lifespan_context(inner._site):
                 await call_from(site, "203.0.113.7", "one")
                 await call_from(site, "203.0.113.7", "two", **{"x-forwarded-for": "198.51.100.1"})
                 await call_from(site, "203.0.113.8", "three")

@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +216,7 @@ async def test_lines_of_a_step_survive_its_process(tmp_path: Path) -> None:
         print(f"attempt {attempts}")
         started.set()
         if attempts == 1:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         return attempts
 
     address = f"sqlite:///{tmp_path / 'runs.db'}"
@@ -233,3 +234,93 @@ async def test_lines_of_a_step_survive_its_process(tmp_path: Path) -> None:
                 (1, "attempt 1"),
                 (2, "attempt 2"),
             ]
+
+
+async def test_threads_print_into_the_step_that_started_them_also_those_of_a_pool(tmp_path: Path) -> None:
+    pool, go, threads = ThreadPoolExecutor(1), threading.Event(), list[threading.Thread]()
+
+    @tool
+    def first(word: str) -> str:
+        """Print in a pool, and in a thread that goes on."""
+        pool.submit(print, word).result()
+
+        def later() -> None:
+            go.wait()
+            print(f"{word}, later")
+
+        threads.append(threading.Thread(target=later))
+        threads[-1].start()
+        return word
+
+    @tool
+    def second() -> str:
+        """Let the thread of the first step print, and use the pool."""
+        go.set()
+        threads[-1].join()
+        pool.submit(print, "second").result()
+        return "done"
+
+    document = chain("first", "second")
+    document["nodes"][1]["dependsOn"] = ["n0"]
+    with capture(None):
+        async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[first, second]) as app:
+            for word in ("one", "two"):
+                document["nodes"][0]["params"] = {"word": word}
+                outcome = await app.run(document)
+                found = [(line["path"], line["text"]) for line in app.runs.logs(outcome.run_id)]
+                assert sorted(found) == [("n0", word), ("n0", f"{word}, later"), ("n1", "second")]
+                go.clear()
+    pool.shutdown()
+
+
+async def test_what_is_wrong_with_a_log_record_does_not_fail_the_tool(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(record.msg)
+
+    @tool
+    def log() -> str:
+        """Log a record whose arguments do not fit, and one that no handler wants."""
+        logger = logging.getLogger("shop")
+        logger.warning("%d items", "many")
+        logger.info("below the level of the root")
+        return "done"
+
+    handler, logger = Handler(), logging.getLogger("shop")
+    logger.addHandler(handler)
+    logger.propagate = False  # to pytest, which raises for a wrong record
+    try:
+        with capture(None):
+            async with App("memory", tools=[log]) as app:
+                outcome = await app.run(chain("log"))
+                assert outcome.status == "completed"
+                texts = [line["text"] for line in app.runs.logs(outcome.run_id)]
+                assert texts == ["%d items", "below the level of the root"]
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = True
+    assert heard == ["%d items"]
+
+
+async def test_a_run_keeps_no_more_than_a_hundred_full_steps(tmp_path: Path) -> None:
+    @tool
+    async def say(number: int) -> int:
+        """Print a line."""
+        print("x" * 90)
+        return number
+
+    body = [{"id": "one", "type": "tool", "tool": "say", "params": {"number": "$item"}}]
+    document = {
+        "kind": "chain",
+        "name": "c",
+        "nodes": [{"id": "e", "type": "loop", "items": "$input.n", "nodes": body}],
+    }
+    limits = Limits(log_characters=180)
+    with capture(None):
+        async with App("memory", tools=[say], limits=limits) as app:
+            outcome = await app.run(document, {"n": list(range(300))})
+            lines = app.runs.logs(outcome.run_id)
+            assert sum(len(line.get("text", "")) for line in lines) == 200 * 90
+            assert sum(line.get("leftOut", 0) for line in lines) == 100

@@ -31,6 +31,7 @@ MAY_HOP = {
     "GET /api/runs/{run_id:path}/content/{hash}": STORE,
     "GET /api/runs/{run_id:path}/diff": STORE,
     "GET /api/runs/{run_id:path}/graph": STORE,
+    "GET /api/runs/{run_id:path}/logs": STORE,
     "GET /api/runs/{run_id:path}/waiting": STORE,
     "POST /api/runs/{run_id:path}/stop": STORE,
 }

@@ -24,7 +24,6 @@ from ..ir import Flow, Graph, Node
 from ..notations.registry import NOTATIONS
 from ..ops import MODEL, calls_of
 from ..schema import compile_schema
-from ..tools.answers import to_json
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
 from ..tools.reserved import PREFIXES
@@ -326,6 +325,8 @@ def check_input(flow: Flow, input: Json) -> Json:
         try:
             input = check_json(input, "input")
         except InvalidValue:
+            from ..tools.answers import to_json  # few inputs need it
+
             input = check_json(to_json(input), "input")
     except InvalidValue as exc:
         result = json_problems(input, "input")

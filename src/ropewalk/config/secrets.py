@@ -9,6 +9,7 @@ another word in names, add it to `_WORDS`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -24,6 +25,7 @@ from ..redaction import MARK, Redaction
 from ..values import Json
 
 MIN_LENGTH: Final = 6
+_LONG_LINE: Final = 16  # of a key, which programs print line by line
 SERVER_TOKEN: Final = "ROPEWALK_TOKEN"
 """The variable that no definition may read."""
 _WORDS: Final = frozenset(
@@ -89,10 +91,13 @@ def secrets_of(settings: Mapping[str, str], read: Mapping[str, Mapping[str, str]
 
 
 def spellings(secret: str) -> tuple[str, ...]:
-    """Return the forms in which tools repeat a secret: itself, inside JSON, inside an address."""
-    return tuple(dict.fromkeys((secret, orjson.dumps(secret)[1:-1].decode(), quote(secret, safe=""))))
+    """Return the forms in which tools repeat a secret: itself, inside JSON, inside an address, and line by line."""
+    lines = [line for line in secret.splitlines() if len(line) >= _LONG_LINE and not line.startswith("-----")]
+    forms = (secret, orjson.dumps(secret)[1:-1].decode(), quote(secret, safe=""))
+    return tuple(dict.fromkeys((*forms, *(lines if "\n" in secret else ()))))
 
 
+@lru_cache(4096)
 def is_secret_name(name: str) -> bool:
     """Return True if a setting or variable of this name is secret: GITHUB_TOKEN, X-Api-Key, dbPassword."""
     return name not in _HARMLESS and any(word.lower() in _WORDS for word in _WORD.findall(name))
@@ -143,6 +148,19 @@ class ProcessSecrets:
             self._built_from = len(_remembered)
             self._redaction = _redaction(self._environ | _remembered)
         return self._redaction
+
+
+def process_redaction() -> Redaction:
+    """Return the object that removes the secrets of this process as they are now."""
+    global _process, _named
+    named = tuple(value for name, value in os.environ.items() if is_secret_name(name))
+    if _process is None or named != _named:
+        _process, _named = ProcessSecrets(os.environ), named
+    return _process.redaction
+
+
+_process: ProcessSecrets | None = None
+_named: tuple[str, ...] = ()
 
 
 def redact_text(text: str, secrets: Iterable[str]) -> str:

@@ -118,6 +118,7 @@ class Run(TaskDeadline):
         "logs",
         "loop",
         "mono",
+        "output_cell",
         "parent",
         "playing",
         "printed",
@@ -239,7 +240,7 @@ class Run(TaskDeadline):
         self.secrets.add(value, f"$secret.{name}")
         return value
 
-    def output_of(self, frame: Frame, node_slot: NodeSlot) -> StepLog | None:
+    def output_of(self, path: str, node_slot: NodeSlot) -> StepLog | None:
         """Return the log of a step; None if the run is over."""
         if not self.playing:
             return None
@@ -247,7 +248,7 @@ class Run(TaskDeadline):
             from .step_logs import StepLogs  # imported only by runs whose tools print
 
             self.logs = StepLogs(self)
-        return self.logs.of(frame, node_slot)
+        return self.logs.of(path, node_slot)
 
     def redact(self, value: Json) -> Json:
         """Return the value with every known secret replaced by its reference."""
@@ -432,7 +433,8 @@ class Run(TaskDeadline):
         status = ""
         error: Exception | None = None
         cancelled: asyncio.CancelledError | None = None
-        token = CURRENT.set(output := RunOutput(self))
+        self.output_cell = RunOutput(self)
+        token = CURRENT.set(self.output_cell)
         try:
             value = (await program.play(frame)).value
             status = "partial" if self.errors else "completed"
@@ -448,7 +450,7 @@ class Run(TaskDeadline):
         finally:
             with suppress(ValueError):  # a coroutine that is closed from outside is in another context
                 CURRENT.reset(token)
-            output.source = None
+            self.output_cell.source = None
             if self.logs is not None:
                 self.logs.close()
             self.playing, self.log.on_stop = False, None

@@ -12,12 +12,12 @@ import logging
 import os
 import sysconfig
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from types import CodeType, TracebackType
 from typing import Any, Final
 
-from ..config.secrets import ProcessSecrets
+from ..config.secrets import process_redaction
 from ..errors import (
     ExpressionError,
     FlowFailed,
@@ -154,7 +154,7 @@ def _safe_text(text: str, run: Any) -> str | None:
         return None
     if len(text) > _MAX_CHARACTERS:  # what is cut here is not kept, so it needs no look for secrets
         text = f"{text[: _MAX_CHARACTERS // 2]}{text[-_MAX_CHARACTERS // 2 :]}"
-    safe = _process_secrets().redaction.text(run.redact(storable_text(text)))
+    safe = process_redaction().text(run.redact(storable_text(text)))
     data = safe.encode()
     if len(data) > MAX_BYTES:
         head, tail = data[:_HEAD_BYTES], data[_HEAD_BYTES - MAX_BYTES :]
@@ -162,11 +162,6 @@ def _safe_text(text: str, run: Any) -> str | None:
         safe = head.decode(errors="ignore") + middle + tail.decode(errors="ignore")
     run.stack_bytes += min(len(data), MAX_BYTES)
     return safe
-
-
-@cache
-def _process_secrets() -> ProcessSecrets:
-    return ProcessSecrets(os.environ)
 
 
 # --- frames ---------------------------------------------------------------------------------------

@@ -8,21 +8,19 @@ A run whose tools print nothing has no `StepLogs`.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable
 from contextvars import Context
-from functools import cache
 from typing import Any, Final, NamedTuple
 
-from ..config.secrets import ProcessSecrets
+from ..config.secrets import process_redaction
 from ..errors import RopewalkError
 from ..journal.protocol import LOG, Entry
 from ..tools.output import SETTLE
 from ..values import Json
-from .frame import Frame, NodeSlot, path_of
+from .frame import NodeSlot
 
 _LONGEST_LINE: Final = 10_000
 """Characters of a line."""
@@ -51,18 +49,30 @@ class StepLogs:
     """The logs of the steps of one run, by path."""
 
     def __init__(self, run: Any) -> None:
-        self._run, self._lock = run, threading.Lock()
+        self._run, self._lock = run, threading.RLock()  # a new step takes room for what it restores
         self._steps: dict[str, StepLog] = {}
-        self.room = run.log_limits.characters * _STEPS_PER_RUN
+        self._room = run.log_limits.characters * _STEPS_PER_RUN
 
-    def of(self, frame: Frame, node_slot: NodeSlot) -> StepLog:
+    def of(self, path: str, node_slot: NodeSlot) -> StepLog:
         """Return the log of a step."""
-        path = path_of(frame, node_slot)
         step = self._steps.get(path)
         if step is None:
             with self._lock:
                 step = self._steps.setdefault(path, StepLog(self._run, self, path, node_slot))
         return step
+
+    def take(self, size: int) -> bool:
+        """Take room for a line, and return True; return False if the run keeps no more lines."""
+        with self._lock:
+            if size > self._room:
+                return False
+            self._room -= size
+            return True
+
+    def give_back(self, size: int) -> None:
+        """Give back the room of a line that is left out."""
+        with self._lock:
+            self._room += size
 
     def report(self, path: str) -> None:
         """Report new lines of a step that ends now."""
@@ -94,7 +104,7 @@ class StepLog:
         self._left_out = 0
         self._partial: dict[str, str] = {}
         self._began = time.time()
-        self._count = self._reported = self._written = 0
+        self._count = self._reported = self._reported_first = self._written = 0
         self._write_after = self._began
         self._interval = 2 * _EVENT_SECONDS
         self._is_scheduled = False
@@ -108,7 +118,8 @@ class StepLog:
             for line in data["lines"]:
                 self._keep(LogLine(line["at"], line["stream"], line.get("level", ""), line["text"]))
             self._left_out += data.get("leftOut", 0)
-            self._reported = self._written = self._count
+            self._reported, self._reported_first = self._count, len(self._first)
+            self._written = self._count
 
     def write(self, stream: str, text: str) -> None:
         """Add a piece of what a stream prints; each newline in it ends a line."""
@@ -136,21 +147,23 @@ class StepLog:
             line = line._replace(text=text)
         self._count += 1
         lines, size = self._limits.lines // 2, self._limits.characters // 2
-        if not self._last and len(self._first) < lines and self._sizes[0] + len(text) <= size:
+        if not self._logs.take(len(text)):
+            self._left_out += 1
+        elif not self._last and len(self._first) < lines and self._sizes[0] + len(text) <= size:
             self._first.append(line)
             self._sizes[0] += len(text)
-            self._logs.room -= len(text)
-            return
-        self._last.append(line)
-        self._sizes[1] += len(text)
-        most = size if self._logs.room > 0 else 0
-        while self._last and (len(self._last) > lines or self._sizes[1] > most):
-            self._sizes[1] -= len(self._last.popleft().text)
+        else:
+            self._last.append(line)
+            self._sizes[1] += len(text)
+        while len(self._last) > lines or self._sizes[1] > size:
+            dropped = len(self._last.popleft().text)
+            self._sizes[1] -= dropped
+            self._logs.give_back(dropped)
             self._left_out += 1
 
     def _shown(self, lines: Iterable[LogLine]) -> list[Json]:
         """Return lines as JSON, without secrets: only here, because most lines of a flood are dropped before."""
-        redaction, shown = _secrets().redaction, list[Json]()
+        redaction, shown = process_redaction(), list[Json]()
         for line in lines:
             text = redaction.text(str(self._run.redact(line.text.removesuffix("\r"))))
             shown.append(line._replace(text=text.encode("utf-8", "replace").decode()).to_dict())
@@ -160,22 +173,23 @@ class StepLog:
 
     def _schedule(self) -> None:
         loop = self._run.loop
-        if self._is_scheduled or loop.is_closed():
-            return
-        self._is_scheduled = True
+        with self._lock:
+            if self._is_scheduled or loop.is_closed():
+                return
+            self._is_scheduled = True
         with contextlib.suppress(RuntimeError):  # the loop was closed just now
             loop.call_soon_threadsafe(self._flush, context=_NO_CONTEXT.copy())
 
     def _flush(self) -> None:
-        self._is_scheduled = False
-        if not self._run.playing or self._written == self._count:
-            return
+        with self._lock:
+            if not self._run.playing or self._written == self._count:
+                self._is_scheduled = False
+                return
         self.report()
         now = time.time()
         if now >= self._write_after:
             self._journal()
             self._write_after, self._interval = now + self._interval, min(5.0, 2 * self._interval)
-        self._is_scheduled = True
         self._run.loop.call_later(_EVENT_SECONDS, self._flush, context=_NO_CONTEXT.copy())
 
     def report(self) -> None:
@@ -184,8 +198,10 @@ class StepLog:
             fresh = self._count - self._reported
             if not fresh:
                 return
-            lines = [*self._first, *self._last][-fresh:]
-            self._reported = self._count
+            lines = self._first[self._reported_first :]
+            rest = min(fresh - len(lines), len(self._last))
+            lines += list(self._last)[len(self._last) - rest :]
+            self._reported, self._reported_first = self._count, len(self._first)
         if self._run.watcher is not None:
             data: dict[str, Json] = {"lines": self._shown(lines)}
             if fresh > len(lines):
@@ -219,8 +235,3 @@ class StepLog:
 def _retrieve(future: Any) -> None:
     if not future.cancelled():
         future.exception()
-
-
-@cache
-def _secrets() -> ProcessSecrets:
-    return ProcessSecrets(os.environ)

@@ -14,10 +14,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from .frame import RECORD_CLOCKS, RECORD_FRAME, RECORD_ITERATIONS, RECORD_NODES, RUN, Frame, NodeSlot, node_at
+from .frame import RECORD_CLOCKS, RECORD_FRAME, RECORD_ITERATIONS, RECORD_NODES, RUN, Frame, NodeSlot, node_at, path_of
 
 if TYPE_CHECKING:
-    from ..tools.output import Output
+    from ..tools.output import Output, RunOutput
 
 RECANCEL_AFTER = 0.5  # seconds for a tool to clean up before it is cancelled again
 clock = time.monotonic  # what event loops use, so a reading here can be a loop deadline
@@ -114,13 +114,41 @@ class TaskDeadline:
         node_slot, frame = self.at()[0], self.frame if self.record is None else self.record[RECORD_FRAME]
         if node_slot is None or frame is None:
             return None
-        output: Output | None = frame[RUN].output_of(frame, node_slot)
+        output: Output | None = frame[RUN].output_of(path_of(frame, node_slot), node_slot)
         return output
+
+    def pin(self) -> StepOutput | None:
+        """Return the source of the step that runs; None between steps."""
+        node_slot, frame = self.at()[0], self.frame if self.record is None else self.record[RECORD_FRAME]
+        return None if node_slot is None or frame is None else StepOutput(frame[RUN].output_cell, frame, node_slot)
 
     def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
         """Record the warnings about the result of a call of the step that runs; return False between steps."""
         frame = self.frame if self.record is None else self.record[RECORD_FRAME]
         return frame is not None and bool(frame[RUN].warn_of_call(tool, key, warnings))
+
+
+class StepOutput:
+    """The output of one step of a run, whatever the task of the step does later."""
+
+    __slots__ = ("_cell", "_node_slot", "_path")
+
+    def __init__(self, cell: RunOutput, frame: Frame, node_slot: NodeSlot) -> None:
+        self._cell, self._path, self._node_slot = cell, path_of(frame, node_slot), node_slot
+
+    def output(self) -> Output | None:
+        """Return the output of the step; None after the run."""
+        run: Any = self._cell.source
+        output: Output | None = None if run is None else run.output_of(self._path, self._node_slot)
+        return output
+
+    def pin(self) -> StepOutput:
+        """Return the same source."""
+        return self
+
+    def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
+        """Record warnings about the result of a call; return False after the run."""
+        return self._cell.warn_of_call(tool, key, warnings)
 
 
 class Timer(Protocol):

@@ -7,24 +7,31 @@ the output of the step and passed on to `echo`.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import logging
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextvars import copy_context
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as thread_pools
 from functools import partial, partialmethod
 from typing import Any, Final, TextIO
 
-from .output import CURRENT, SETTLE, Output, current_output
+from .output import CURRENT, SETTLE, Output, context_of_step, current_output
 
-_PIECE: Final = 65_536  # bytes read from a pipe at once
+_PIECE: Final = 65_536  # bytes that a pipe holds
 
 _call_handlers = logging.Logger.callHandlers
+if hasattr(os, "register_at_fork"):  # a copy of this process keeps nothing: what it prints goes to the real streams
+    os.register_at_fork(after_in_child=lambda: CURRENT.set(None))
+
 _start_process = subprocess.Popen.__init__
 _start_thread = threading.Thread.start
+_submit = ThreadPoolExecutor.submit
+_pool_worker = thread_pools._worker
 
 
 @contextlib.contextmanager
@@ -38,9 +45,11 @@ def capture(echo: TextIO | None) -> Iterator[None]:
     pipes = Pipes(echo)
     sys.stdout = CapturedStream(sys.stdout, "stdout", echo)
     sys.stderr = CapturedStream(sys.stderr, "stderr", echo)
-    logging.Logger.callHandlers = _keep_and_call_handlers  # type: ignore[method-assign, assignment]
+    handle = partialmethod(_keep_and_call_handlers, level)
+    logging.Logger.callHandlers = handle  # type: ignore[method-assign, assignment]
     subprocess.Popen.__init__ = partialmethod(_start_with_pipes, pipes)  # type: ignore[method-assign, assignment]
     threading.Thread.start = _start_in_context  # type: ignore[method-assign, assignment]
+    ThreadPoolExecutor.submit = _submit_in_context  # type: ignore[method-assign, assignment]
     root.setLevel(min(level or logging.INFO, logging.INFO))
     SETTLE.append(pipes.read_all)
     try:
@@ -50,6 +59,7 @@ def capture(echo: TextIO | None) -> Iterator[None]:
         logging.Logger.callHandlers = _call_handlers  # type: ignore[method-assign]
         subprocess.Popen.__init__ = _start_process  # type: ignore[method-assign]
         threading.Thread.start = _start_thread  # type: ignore[method-assign]
+        ThreadPoolExecutor.submit = _submit  # type: ignore[method-assign]
         root.setLevel(level)
         SETTLE.remove(pipes.read_all)
 
@@ -79,14 +89,14 @@ class CapturedStream:
         return getattr(self._real, name)
 
 
-def _keep_and_call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
+def _keep_and_call_handlers(logger: logging.Logger, root_level: int, record: logging.LogRecord) -> None:
+    """Add a record to the output of its step; handlers get the records that they got without the capture."""
     output = current_output()
     if output is None:
-        return _call_handlers(logger, record)
-    text = record.getMessage()
-    if record.exc_info:
-        text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
-    output.add("log", text, record.levelname.lower())
+        return _call_handlers(logger, record) if _is_enabled(logger, root_level, record) else None
+    output.add("log", _text_of(record), record.levelname.lower())
+    if not _is_enabled(logger, root_level, record):
+        return None
     token = CURRENT.set(None)  # a handler that writes to a standard stream would add the record a second time
     try:
         return _call_handlers(logger, record)
@@ -94,24 +104,42 @@ def _keep_and_call_handlers(logger: logging.Logger, record: logging.LogRecord) -
         CURRENT.reset(token)
 
 
+def _is_enabled(logger: logging.Logger | None, root_level: int, record: logging.LogRecord) -> bool:
+    """Return True if a record had come to its handlers with this level of the root logger."""
+    while logger is not None and logger.parent is not None:
+        if logger.level:
+            return True
+        logger = logger.parent
+    return record.levelno >= root_level
+
+
+def _text_of(record: logging.LogRecord) -> str:
+    """Return the text of a record; a wrong one is the problem of its handlers, which report it."""
+    try:
+        text = record.getMessage()
+    except Exception:  # noqa: BLE001 - any object may be among the arguments
+        return str(record.msg)
+    return f"{text}\n{logging.Formatter().formatException(record.exc_info)}" if record.exc_info else text
+
+
 class Pipes:
     """The pipes that stand for the standard streams of child processes."""
 
     def __init__(self, echo: TextIO | None) -> None:
         self._echo, self._lock = echo, threading.Lock()
-        self._open: dict[int, tuple[Output, str]] = {}
+        self._open: dict[int, tuple[Output, str, codecs.IncrementalDecoder]] = {}
 
     def open(self, output: Output, stream: str) -> int:
         """Return the end of a new pipe for a child; what it writes is added to the output."""
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         with self._lock:
-            self._open[reading] = output, stream
+            self._open[reading] = output, stream, codecs.getincrementaldecoder("utf-8")("replace")
         _start_thread(threading.Thread(target=self._follow, args=(reading,), name="ropewalk-output", daemon=True))
         return writing
 
     def read_all(self) -> None:
-        """Read what has arrived."""
+        """Read what has arrived, which is at most what a pipe holds."""
         with self._lock:
             for reading in list(self._open):
                 self._read(reading)
@@ -128,28 +156,29 @@ class Pipes:
                     return
 
     def _read(self, reading: int) -> bool:
-        """Read from a pipe until nothing is left; return False after its end."""
-        output, stream = self._open[reading]
-        while True:
-            try:
-                data = os.read(reading, _PIECE)
-            except BlockingIOError:
-                return True
-            if not data:
-                del self._open[reading]
-                os.close(reading)
-                return False
-            text = data.decode(errors="replace")
-            output.write(stream, text)
-            if self._echo is not None:
+        """Read a piece from a pipe; return False after its end."""
+        output, stream, decoder = self._open[reading]
+        try:
+            data = os.read(reading, _PIECE)
+        except BlockingIOError:
+            return True
+        text = decoder.decode(data, final=not data)
+        output.write(stream, text)
+        if self._echo is not None:
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it, but the child goes on
                 self._echo.write(text)
+        if not data:
+            del self._open[reading]
+            os.close(reading)
+        return bool(data)
 
 
 def _start_with_pipes(process: Any, pipes: Pipes, *args: Any, **named: Any) -> None:
     """Start a child process; a stream that it would inherit from a step becomes a pipe."""
     output = current_output()
     # stdin, stdout and stderr are the 4th to 6th parameters, but nobody passes so many by position.
-    if output is None or len(args) > 3:
+    # A child with a session of its own may outlive this process, so it keeps the streams of the process.
+    if output is None or len(args) > 3 or named.get("start_new_session"):
         return _start_process(process, *args, **named)
     ends = {name: pipes.open(output, name) for name in ("stdout", "stderr") if named.get(name) is None}
     try:
@@ -162,6 +191,13 @@ def _start_with_pipes(process: Any, pipes: Pipes, *args: Any, **named: Any) -> N
 
 def _start_in_context(thread: threading.Thread) -> None:
     """Start a thread; one that a step starts belongs to the step."""
-    if CURRENT.get() is not None:
-        thread.run = partial(copy_context().run, thread.run)  # type: ignore[method-assign]
+    if CURRENT.get() is not None and getattr(thread, "_target", None) is not _pool_worker:
+        thread.run = partial(context_of_step().run, thread.run)  # type: ignore[method-assign]
     _start_thread(thread)
+
+
+def _submit_in_context(pool: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+    """Give work to a pool, whose threads serve many steps; what the work prints belongs to the step that gives it."""
+    if CURRENT.get() is not None:
+        call = partial(context_of_step().run, call)
+    return _submit(pool, call, *args, **named)

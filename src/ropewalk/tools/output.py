@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import Final, NamedTuple, Protocol
 
 
@@ -39,6 +39,9 @@ class OutputSource(Protocol):
     def output(self) -> Output | None:
         """Return the output of the step; None between steps."""
 
+    def pin(self) -> OutputSource | None:
+        """Return a source that stays with the step that runs now, for a thread; None between steps."""
+
     def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
         """Record the warnings about the result of the call with an idempotency key; return False if nobody does."""
 
@@ -54,6 +57,10 @@ class RunOutput:
     def output(self) -> Output | None:
         """Return the output of the step; None between steps and after the run."""
         return None if self.source is None else self.source.output()
+
+    def pin(self) -> OutputSource | None:
+        """Return a source that stays with the step that runs now; None between steps and after the run."""
+        return None if self.source is None else self.source.pin()
 
     def warn_of_call(self, tool: str, key: str, warnings: Sequence[str]) -> bool:
         """Record warnings about the result of a call; return False after the run."""
@@ -71,6 +78,14 @@ def current_output() -> Output | None:
     """Return the output of the step that the current task or thread belongs to; None outside of steps."""
     source = CURRENT.get()
     return None if source is None else source.output()
+
+
+def context_of_step() -> Context:
+    """Return a copy of the context for a thread: what the thread prints stays with the step that runs now."""
+    context, source = copy_context(), CURRENT.get()
+    if source is not None:
+        context.run(CURRENT.set, source.pin())
+    return context
 
 
 @contextmanager

@@ -680,7 +680,7 @@ class RunService:
     def logs(self, run_id: str, node: str | None = None) -> Sequence[dict[str, Json]]:
         """Return what the tools of a run have printed and logged, line by line.
 
-        Ropewalk's commands capture it. A program of its own calls `ropewalk.telemetry.logs.capture` first.
+        Ropewalk's commands capture it. Another program runs inside `ropewalk.tools.capture.capture`.
 
         Args:
             run_id: The id of the run.

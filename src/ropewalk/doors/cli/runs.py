@@ -474,13 +474,16 @@ def logs(
     async def work(app: App, _: Interrupts) -> Answer:
         if not follow:
             lines = app.runs.logs(run_id, node)
+            if not lines:
+                notify(f"no tool of {'the run' if node is None else f'a node {node!r}'} has printed or logged anything")
             return Answer(data={"lines": lines}, text="\n".join(map(_log_line, lines)))
         from .dispatch import json_line
 
         seen: dict[str, Any] = {}
         over = False
         while not over:
-            over = require_run(app.store, run_id).status != "running"
+            row = require_run(app.store, run_id)
+            over = row.status != "running" or bool(app.runs.liveness_of([row]))
             for line in await asyncio.to_thread(app.runs.logs, run_id, node):
                 if line["number"] > seen.get(line["path"], 0):
                     seen[line["path"]] = line["number"]

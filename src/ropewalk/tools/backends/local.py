@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import inspect
 import os
 import threading
@@ -19,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from ...errors import describe_exception
 from ..listener import Listener
+from ..output import context_of_step
 from ..tool import ProgressEvent, StreamEvent
 
 MAX_THREADS: Final = 64
@@ -31,7 +31,7 @@ class _Job:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.context = contextvars.copy_context()
+        self.context = context_of_step()
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[tuple[bool, Any]] = self.loop.create_future()
         self.abandoned = False

@@ -15,6 +15,7 @@ clean environment and a time limit, but it is not a sandbox.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import logging
 import shutil
@@ -352,14 +353,16 @@ class OutputLog:
 
     def __init__(self, run: str) -> None:
         self._run = run
+        self._decoders = {fd: codecs.getincrementaldecoder("utf-8")("replace") for fd in (1, 2)}
         self.outputs: dict[int, Output] = {}  # of the steps whose calls are in progress
         self._rest: dict[int, bytes] = {1: b"", 2: b""}  # the beginning of an unfinished line, by file descriptor
         self._left_out: dict[int, int] = {1: 0, 2: 0}  # bytes of that line that are not in `_rest`
 
     def add(self, fd: int, data: bytes) -> None:
         """Take a piece of the output of file descriptor 1 or 2; it is of every step whose call is in progress."""
+        text = self._decoders[fd].decode(data)
         for output in self.outputs.values():
-            output.write("stdout" if fd == 1 else "stderr", data.decode(errors="replace"))
+            output.write("stdout" if fd == 1 else "stderr", text)
         *line_ends, rest = data.split(b"\n")
         for piece in line_ends:
             self._extend(fd, piece)
