@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk import tool
+from ropewalk import Toolbox, tool
 from ropewalk.agents import complete_with_tools
 from ropewalk.testing import ScriptedModel, wants
 
@@ -29,7 +29,8 @@ def test_it_has_input_and_result(caplog: pytest.LogCaptureFixture, monkeypatch: 
     monkeypatch.setenv("BANK_PASSWORD", "hunter2hunter2")
     caplog.set_level(level, logger="ropewalk.tools")
     calls = [wants("sign_in", {"user": "ann", "password": "hunter2hunter2"}), wants("misfit", {"user": "ann"})]
-    asyncio.run(complete_with_tools("go", client=ScriptedModel(calls, "done"), tools=[sign_in, misfit]))
+    tools = Toolbox([sign_in, misfit], strict_output=["misfit"])
+    asyncio.run(complete_with_tools("go", client=ScriptedModel(calls, "done"), tools=tools))
     lines = [re.sub(r" \[.*use.*?/call\.\w+\]", "", record.getMessage()) for record in caplog.records]
     told = [line for line in lines if " input: " in line or "result: " in line]
     if level == logging.WARNING:

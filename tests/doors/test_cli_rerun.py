@@ -159,8 +159,15 @@ def misfit() -> dict:
 '''
 
 
+def prepare_strict(project: Any, tools: str) -> None:
+    """Add tools, and reject the result of `misfit` when it does not fit its schema."""
+    project.write("rw_cli_tools.py", (project.home / "rw_cli_tools.py").read_text() + tools)
+    settings = (project.home / "ropewalk.toml").read_text()
+    project.write("ropewalk.toml", settings.replace("[tools]\n", "[tools]\nstrict_output = ['misfit']\n"))
+
+
 def test_a_rejected_result_is_shown_and_accepted(project: Any) -> None:
-    project.write("rw_cli_tools.py", (project.home / "rw_cli_tools.py").read_text() + MISFIT)
+    prepare_strict(project, MISFIT)
     nodes = "nodes: [{id: make, type: tool, tool: misfit}]\nerrorStrategy: retry\nretryDelay: 1\n"
     project.write("misfit.yaml", "kind: chain\nname: misfit\n" + nodes)
     failed = project("run", "misfit.yaml", "--id", "r")
@@ -188,9 +195,9 @@ INNER = (
     MISFIT
     + """
 
-from ropewalk import App
+from ropewalk import App, Toolbox
 
-inner = App("memory", tools=[misfit]).as_tool(
+inner = App("memory", toolbox=Toolbox([misfit], strict_output=True)).as_tool(
     {"kind": "chain", "name": "inner", "nodes": [{"id": "make", "type": "tool", "tool": "misfit"}]}
 )
 """
@@ -198,7 +205,7 @@ inner = App("memory", tools=[misfit]).as_tool(
 
 
 def test_a_rejected_result_of_an_inner_flow_is_accepted_through_the_outer_run(project: Any) -> None:
-    project.write("rw_cli_tools.py", (project.home / "rw_cli_tools.py").read_text() + INNER)
+    prepare_strict(project, INNER)
     call, last = "{id: call, type: tool, tool: inner}", "{id: last, type: tool, tool: add, params: {a: 1}}"
     project.write("outer.yaml", f"kind: chain\nname: outer\nnodes: [{call}, {last}]\n")
     failed = project("run", "outer.yaml", "--id", "r")
@@ -217,7 +224,7 @@ def test_a_rejected_result_of_an_inner_flow_is_accepted_through_the_outer_run(pr
 
 
 def test_the_hint_after_a_failure_in_a_nested_flow_names_the_inner_node(project: Any) -> None:
-    project.write("rw_cli_tools.py", (project.home / "rw_cli_tools.py").read_text() + INNER)
+    prepare_strict(project, INNER)
     project.write("outer.yaml", "kind: chain\nname: outer\nnodes: [{id: call, type: tool, tool: inner}]\n")
     failed = project("run", "outer.yaml", "--id", "r")
     assert failed.code == 1
@@ -244,9 +251,8 @@ MAP_OF_INNER = {
     ("middle", "path"), [(CHAIN_OF_INNER, "call/b/make"), (MAP_OF_INNER, "call/b[0]/b.call/make")], ids=["chain", "map"]
 )
 def test_the_path_of_a_rejected_result_leads_through_every_flow(project: Any, middle: Any, path: str) -> None:
-    source = (project.home / "rw_cli_tools.py").read_text() + INNER
     middle = {"name": "middle", **middle}
-    project.write("rw_cli_tools.py", source + f"\nmiddle = App('memory', tools=[inner]).as_tool({middle!r})\n")
+    prepare_strict(project, f"{INNER}\nmiddle = App('memory', tools=[inner]).as_tool({middle!r})\n")
     project.write("outer.yaml", "kind: chain\nname: outer\nnodes: [{id: call, type: tool, tool: middle}]\n")
     failed = project("run", "outer.yaml", "--id", "r")
     assert f"ropewalk runs retry r --accept {quote(path)}" in failed.out

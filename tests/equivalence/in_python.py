@@ -12,13 +12,11 @@ PROGRAMS: dict[str, Callable[..., Built]] = {}
 
 
 def program(write: Callable[[FlowBuilder], object]) -> Callable[[FlowBuilder], object]:
-    """Register a program; what the function returns is its result, unless all outputs are (`whole`)."""
+    """Register a program; what the function returns is its result."""
 
-    def built(whole: bool = False) -> Built:
+    def built() -> Built:
         f = flow(write.__name__)
-        value = write(f)
-        if not whole:
-            f.result(value)
+        f.result(write(f))
         return f.done()
 
     PROGRAMS[write.__name__] = built

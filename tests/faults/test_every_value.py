@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.test_engine_values import FINE, NOT_JSON
+from engine.test_engine_values import FINE, NOT_JSON, deep
 from faults.tally import Counts
 from ropewalk.app.app import App
 from ropewalk.errors import RopewalkError
@@ -79,6 +79,10 @@ def test_odd_values_get_the_same_answer_from_every_store(address: str, counts: C
                 counts.points += 1
                 if await _answers(address, tools, id, given) != memory:
                     counts.wrong.append(id)
+        for levels in (201, 230):
+            refused = await _answers(address, ScriptedTools(odd=1, echo=1), f"input {levels}", deep(levels))
+            assert refused[0] == "InvalidInput", "an input is never changed without a word"
+            assert refused[1].endswith("nested deeper than 200")
 
     asyncio.run(test())
     counts.clean()

@@ -339,10 +339,14 @@ def expected_of(outcome: Mapping[str, Json], kind: str, status: str) -> dict[str
 
 
 def _comparable_error(error: Any) -> Json:
-    """Remove from an error's message the backend of the tool and the id of the run, which differ in a replay."""
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return {**error, "message": _TIMEOUT_MESSAGE.sub(r"the run \1", _BACKEND_KIND.sub(r"\1:", error["message"]))}
-    return error
+    """Remove from an error what differs in a replay: its stack, the tool's backend and the id of the run."""
+    if not isinstance(error, dict):
+        return error
+    comparable = {key: value for key, value in error.items() if key not in ("at", "stack")}
+    if isinstance(error.get("message"), str):
+        message = _BACKEND_KIND.sub(r"\1:", error["message"])
+        comparable["message"] = _TIMEOUT_MESSAGE.sub(r"the run \1", message)
+    return comparable
 
 
 def read_case(file: Path) -> tuple[dict[str, Any], Any]:

@@ -50,7 +50,7 @@ def to_json(value: Any) -> Any:
     """Convert a Python object to JSON by its type; an object without a JSON form stays as it is."""
     try:
         return _Conversion(exact=True).value(value, "", MAX_DEPTH)
-    except RecursionError:
+    except Exception:  # noqa: BLE001 - nested too deep, or code of the object's own class; the check says where
         return value
 
 
@@ -102,6 +102,8 @@ class _Conversion:
         if id(value) in self._outer:
             raise RecursionError  # the check of the answer itself says where
         if depth == 0 and isinstance(value, (dict, list)):
+            if self._exact:
+                raise RecursionError  # text without a warning would be another value
             text = orjson.dumps(value).decode()
             return self._changed(place[:_PLACE], f"what is nested deeper than {MAX_DEPTH} is kept as JSON text", text)
         self._outer.add(id(value))
