@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, Problem, RunStopped, RunTimeout
 from ..events import Event
@@ -167,7 +167,8 @@ class Run(TaskDeadline):
         self.stack_bytes = 0  # of the stacks of failures so far
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
-        self.log_limits, self.logs = LOG_LIMITS, cast("StepLogs | None", None)
+        self.log_limits = LOG_LIMITS
+        self.logs: StepLogs | None = None
         self.printed: list[str] = []  # by the programs of the flow
         self.held_events: list[Event] | None = None  # those that wait for the commit of the last step
         self.playing = False

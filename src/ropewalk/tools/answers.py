@@ -1,7 +1,7 @@
 """Answers of tools as JSON values: conversion by type, and a warning for everything that is not kept exactly.
 
 A call that was made must not fail because of the form of its answer. `to_value` converts what a tool has returned by
-the table in `docs/tools-reference.md`. It looks at a value only after `values.copy_json` has refused it.
+the table in `docs/tools-reference.md`. `values.copy_json` comes first, and refuses only what needs this.
 To convert another type, add a line to `_SCALARS` or a branch to `_Conversion`.
 """
 
@@ -21,7 +21,7 @@ from typing import Any, Final
 import orjson
 
 from ..content import content
-from ..values import BIG_INTEGER, MAX_DEPTH, NOT_JSON, Json, StandIn, check_json, copy_json, is_64_bit, kept_text
+from ..values import BIG_INTEGER, MAX_DEPTH, Json, StandIn, check_json, is_64_bit, kept_text
 
 _PLACE: Final = 60  # characters of the place of a deep value
 MOST_WARNINGS: Final = 20
@@ -32,12 +32,6 @@ def to_value(answer: Any, place: str = "result") -> tuple[Json, tuple[str, ...]]
     """Convert an answer to a JSON value, and return it with the warnings about what is not kept exactly."""
 
     # Raises InvalidValue for an object without a JSON form, and for a value that is nested too deep.
-    try:
-        value = copy_json(answer)
-    except RecursionError:
-        value = NOT_JSON
-    if value is not NOT_JSON:
-        return value, ()
     conversion = _Conversion()
     try:
         converted = conversion.value(answer, place, MAX_DEPTH)

@@ -1,8 +1,7 @@
-"""The output of a call: what its tool prints and logs while it runs, which is kept with the step that makes the call.
+"""The output of a call: the text that its tool prints and logs, which is kept with the step that makes the call.
 
-The engine sets `CURRENT` for the task of a step, so tasks and threads that a tool starts have it, too. Whoever has
-something of a tool to keep asks `current_output`: `capture.py` for streams and loggers, a Node.js process and the
-connection of an MCP server for what they get from theirs.
+The engine sets `CURRENT` in the task of a step, so tasks and threads that a tool starts have it, too. `current_output`
+reads it: for the streams and loggers of this process (`capture.py`), for Node.js processes, and for MCP servers.
 """
 
 from __future__ import annotations
