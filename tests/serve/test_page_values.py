@@ -87,3 +87,12 @@ def test_document_is_the_text_of_its_author(page: Page, served: Served) -> None:
     assert (found["source"], found["sourceName"], found["inputSchema"]) == (None, None, None)
     page.goto(f"/definitions/chain/{name}")
     page.get_by_role("region", name="Document").get_by_text('"tool"').first.wait_for()
+
+
+@pytest.mark.campaign("pages", only=True)
+def test_integers_beyond_what_javascript_counts_keep_their_digits(page: Page, served: Served) -> None:
+    id = begin(served, chain(call("a", "add", a="$input.n")), input={"n": 2**62}, wait=20)
+    page.goto(f"/runs/{id}?view=data")
+    page.get_by_role("region", name="Result", exact=True).wait_for()
+    assert str(2**62 + 1) in page.get_by_role("region", name="Result", exact=True).inner_text()
+    assert str(2**62) in page.get_by_role("region", name="Input", exact=True).inner_text()

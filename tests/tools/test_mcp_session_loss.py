@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from ropewalk import App, Toolbox
+from ropewalk.events import Event
 from ropewalk.tools.mcp.login_errors import LoginRequired
 from ropewalk.tools.mcp.servers import McpServers
 
@@ -78,6 +80,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(status, body.replace("ID", id))
         elif id == "null":
             self.reply(202)
+        elif method == "tools/call" and server.busy:
+            self.reply(server.busy, JSON_ERROR.replace("ID", id) % (-32000, "too many"), retry_after="7")
         elif method == "tools/call":
             server.executed[message["params"]["name"]] += 1
             if message["params"]["name"] == "slow":
@@ -103,6 +107,7 @@ class Forgetful(ThreadingHTTPServer):
 
     def start(self, loss: tuple[int, str]) -> None:
         self.loss, self.session, self.away, self.refused, self.pong = loss, 0, 0, "", dict[str, Any]()
+        self.busy = 0  # the status of calls that are refused with `Retry-After: 7`
         self.begun, self.released = threading.Event(), threading.Event()
         self.asked: Counter[str] = Counter()
         self.executed: Counter[str] = Counter()
@@ -233,3 +238,24 @@ def test_a_session_that_cannot_come_back_says_why(forgetful: Forgetful) -> None:
     asyncio.run(case("401", 401, LoginRequired, "wants a login"))
     asyncio.run(case("404", 503, Exception, "HTTP 503"))
     asyncio.run(case("503", 503, ConnectionError, "may have executed it"))
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_retry_waits_as_long_as_the_server_wants(forgetful: Forgetful, status: int) -> None:
+    node = {"id": "a", "type": "tool", "tool": "s:write", "maxRetries": 1, "errorStrategy": "retry"}
+
+    async def case() -> None:
+        forgetful.start((404, ""))
+        forgetful.busy, failed = status, asyncio.Queue[Event]()
+        url = f"http://127.0.0.1:{forgetful.server_port}/mcp"
+        async with App("memory", toolbox=Toolbox(mcp={"s": {"url": url, "mode": "legacy"}})) as app:
+            running = asyncio.ensure_future(app.run({"kind": "chain", "nodes": [node]}, on_event=failed.put_nowait))
+            while (event := await asyncio.wait_for(failed.get(), 60)).kind != "attempt.failed":
+                pass
+            running.cancel()
+            await asyncio.wait([running])
+        data: Any = event.data
+        assert 6 < data["due"] - event.at <= 7
+        assert "too many" in data["message"]
+
+    asyncio.run(case())

@@ -21,6 +21,7 @@ import orjson
 
 from ...config.secrets import Secrets
 from ...values import MAX_BYTES
+from ..backends.http_answers import retry_after
 from ..child_process import Child, find_program, start
 from .auth_settings import LOGIN, NO_AUTH
 from .config import ServerConfig, child_environment
@@ -183,6 +184,7 @@ UNDELIVERED: Final = "ropewalk.undelivered"
 LOST: Final = "ropewalk.lost"
 """`data` of an error whose request the server may or may not have executed."""
 
+RETRY_AFTER: Final = "ropewalk.retryAfter"
 STATUS: Final = "ropewalk.status"
 """The key, in `data` of an error, of the HTTP status that refused a request of a session; `data` has its own data."""
 
@@ -261,7 +263,7 @@ def authorization(config: ServerConfig) -> ServerAuth | None:
 
 
 async def _refusal_response(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-    """Return a refusal as a JSON-RPC error that names the HTTP status; in a session, `data` has it, too."""
+    """Return a refusal as a JSON-RPC error that names the HTTP status; `data` has it and the pause that is wanted."""
     import httpx2
 
     body = b""
@@ -279,8 +281,9 @@ async def _refusal_response(request: httpx2.Request, response: httpx2.Response) 
     except (ValueError, TypeError, KeyError, AttributeError):
         if response.status_code == 404 and not had_session:
             code = -32601
-    if had_session:
-        data = {STATUS: response.status_code, "data": data}
+    pause = retry_after(response.headers.get("retry-after")) if response.status_code in (429, 503) else None
+    if had_session or pause is not None:
+        data = {STATUS: response.status_code if had_session else None, RETRY_AFTER: pause, "data": data}
     return _error_response(request, response.status_code, code, message, data)
 
 
