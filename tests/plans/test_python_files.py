@@ -182,6 +182,6 @@ def test_a_missing_await_is_reported_with_everything_else(tmp_path: Path) -> Non
     ]
     assert [problem.partition(";")[0] for problem in problems_of(tmp_path / "p.yaml")] == [
         "3: extra: unknown key",
-        "7: code: line 2: yield outside of a function",
         "6: code: line 1: send(to=1) is never awaited",
+        "7: code: line 2: yield outside of a function",
     ]
