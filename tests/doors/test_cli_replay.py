@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 CASE = """\
 kind: test
 flow: shout.yaml
