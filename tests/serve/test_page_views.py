@@ -177,6 +177,7 @@ def test_a_start_form_begins_with_what_the_input_must_have(page: Page, served: S
     status(page, "completed")
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_every_part_of_a_run_is_reached_by_keys_and_what_has_the_focus_is_seen(page: Page, served: Served) -> None:
     from playwright.sync_api import expect
 
