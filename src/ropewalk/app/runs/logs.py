@@ -29,17 +29,31 @@ def _lines(context: Context, run_id: str, prefix: str) -> Iterator[dict[str, Any
 
 def _lines_of(history: Iterable[Entry], prefix: str) -> Iterator[dict[str, Any]]:
     for entry in history:
-        if entry.kind != LOG:
-            continue
-        data: Any = entry.data
-        gap, left_out = data.get("after", 0), data.get("leftOut", 0)
-        about = {"path": prefix + entry.path, "node": entry.node}
-        for index, line in enumerate(data["lines"]):
-            if left_out and index == gap:
-                yield {**about, "number": index + left_out, "at": line["at"], "leftOut": left_out}
-            yield {**about, "number": index + 1 + (left_out if index >= gap else 0), **line}
-        if left_out and gap >= len(data["lines"]):
-            yield {**about, "number": gap + left_out, "at": round(entry.ended, 3), "leftOut": left_out}
+        if entry.kind == LOG:
+            for line in numbered_lines(entry):
+                yield {"path": prefix + entry.path, "node": entry.node, **line}
+
+
+def numbered_lines(entry: Entry) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a step with their numbers; in the place of those that are not kept, their count."""
+    data: Any = entry.data
+    lines, left_out = data["lines"], data.get("leftOut", 0)
+    gap = data.get("after", 0)
+    for index, line in enumerate(lines[:gap]):
+        yield {"number": index + 1, **line}
+    if left_out:
+        at = lines[gap]["at"] if gap < len(lines) else round(entry.ended, 3)
+        yield {"number": gap + left_out, "at": at, "leftOut": left_out}
+    for index, line in enumerate(lines[gap:]):
+        yield {"number": gap + left_out + index + 1, **line}
+
+
+def new_lines(entry: Entry, reported: int = 0) -> dict[str, Any]:
+    """Return the data of an event with the lines of a step behind those that are reported."""
+    lines = [line for line in numbered_lines(entry) if line["number"] > reported]
+    left_out = sum(min(line["leftOut"], line["number"] - reported) for line in lines if "leftOut" in line)
+    data = {"lines": [line for line in lines if "leftOut" not in line]}
+    return {**data, "leftOut": left_out} if left_out else data
 
 
 def _is_of(line: dict[str, Any], node: str) -> bool:
