@@ -182,7 +182,9 @@ async def test_the_first_and_last_lines_are_kept_within_the_limits(tmp_path: Pat
             lines = app.runs.logs(outcome.run_id)
             numbered = {(line["number"], line.get("text")) for line in lines}
             told: list[Any] = [event.data for event in events if event.kind == "node.log"]
-            assert {(line["number"], line["text"]) for data in told for line in data["lines"]} >= numbered - {(996, None)}
+            assert {(line["number"], line["text"]) for data in told for line in data["lines"]} >= numbered - {
+                (996, None)
+            }
             [recorded] = [event.data async for event in app.runs.watch(outcome.run_id) if event.kind == "node.log"]
             assert {(line["number"], line["text"]) for line in recorded["lines"]} == numbered - {(996, None)}
             assert recorded["leftOut"] == 991

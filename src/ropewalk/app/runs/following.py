@@ -17,7 +17,7 @@ from ...journal.address import run_sync_in_thread
 from ...journal.protocol import LOG, RunRow
 from ...values import Json
 from .liveness import RESUMABLE
-from .logs import new_lines
+from .numbered_lines import new_lines
 from .steps import events_of, reuse_cutoff
 
 if TYPE_CHECKING:

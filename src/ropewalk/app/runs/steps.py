@@ -22,7 +22,7 @@ from ...journal.protocol import NO_STEPS, Entry, RunRow, Store, iso
 from ...values import Json
 from ..recorded_run import MOST_PARTS, require_run
 from .instances import without_attempts
-from .logs import new_lines
+from .numbered_lines import new_lines
 
 EVENT_OF = {
     "call": "node.finished",
