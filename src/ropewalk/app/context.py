@@ -51,6 +51,8 @@ class Context:
     """What the runs of the project may use."""
     after_run: AfterRun | None = None
     """Undoes a run that has ended here, if its policy says so."""
+    served_flows: tuple[str, ...] = ()
+    """The patterns of the definitions that the project offers; without any, those in its directory count."""
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class Context:
             toolbox.on_sample = partial(answer_model_request, self)
         self._store: Store | None = None
         self._engine: Engine | None = None
+        self._borrows = False
         self._keeper: RetentionThread | None = None
 
     def _success_rates(self) -> Mapping[str, Rate]:
@@ -143,6 +146,12 @@ class Context:
 
         return ClaudeClient(read_settings(self.model_settings))
 
+    def borrow(self, earlier: Context) -> None:
+        """Use the store and the engine of an earlier version of the project, which closes them, and share its servers."""
+        self._store, self._borrows = earlier.store, True
+        self.engine = earlier.engine
+        self.toolbox.share_servers(earlier.toolbox)
+
     def history(self, run_id: str) -> list[Entry]:
         """Return everything recorded of a run so far, in order."""
         live = self.engine.live.get(run_id)
@@ -164,5 +173,5 @@ class Context:
         # Idempotent.
         if self._keeper is not None:
             self._keeper.close()
-        if self._store is not None:
+        if self._store is not None and not self._borrows:
             self._store.close()

@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from ..config.modules import describe_import_error
 from ..errors import InvalidFlow, NotFound, Problem
 from ..values import did_you_mean, digest
 
@@ -77,11 +78,12 @@ def _import(file: Path) -> Any:
     """Import a file, again if it has changed."""
     path = os.path.realpath(file)
     stamp = os.stat(path).st_mtime_ns
-    known = _modules.get(path)
-    if known is not None and known[0] == stamp:
-        return known[1]
     # A name of its own, so that no file hides a module.
-    spec = importlib.util.spec_from_file_location(f"ropewalk_file_{digest(path)[:12]}_{file.stem}", path)
+    own_name = f"ropewalk_file_{digest(path)[:12]}_{file.stem}"
+    known = _modules.get(path)
+    if known is not None and known[0] == stamp and sys.modules.get(own_name) is known[1]:
+        return known[1]
+    spec = importlib.util.spec_from_file_location(own_name, path)
     if spec is None or spec.loader is None:
         raise NotFound("file", str(file))
     module = importlib.util.module_from_spec(spec)
@@ -95,6 +97,9 @@ def _import(file: Path) -> Any:
     except InvalidFlow:
         raise
     except Exception as error:
-        raise InvalidFlow([Problem(path="", message=f"{file} cannot be imported: {error!r}")]) from error
+        del sys.modules[own_name]
+        why, place = describe_import_error(error, Path(folder))
+        message = f"{'the file' if place is not None else file} cannot be imported: {why}"
+        raise InvalidFlow([Problem(path="", message=message, place=place)]) from error
     _modules[path] = stamp, module
     return module

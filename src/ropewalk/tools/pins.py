@@ -66,6 +66,9 @@ class Pins:
         self.path = path
         self._servers = {server: dict(tools) for server, tools in (servers or {}).items()}
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pins) and self._servers == other._servers
+
     @classmethod
     def read(cls, directory: Path) -> Pins | None:
         """Read the lock file of a project."""
