@@ -24,6 +24,8 @@ from .preflight import Cards
 from .run_budget import project_accounts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..agents.model import ModelClient
     from ..select.usage import Rate
     from ..workers.workers import Workers
@@ -53,6 +55,12 @@ class Context:
     """Undoes a run that has ended here, if its policy says so."""
     served_flows: tuple[str, ...] = ()
     """The patterns of the definitions that the project offers; without any, those in its directory count."""
+    config_file: Path | None = None
+    """`ropewalk.toml`, if the project has one."""
+    config_files: tuple[Path, ...] = ()
+    """The files whose content the configuration depends on."""
+    store_settings: tuple[Any, ...] = ()
+    """The configured store, its durability, and the engine; a server cannot change them while it is running."""
 
     def __init__(
         self,
@@ -147,7 +155,9 @@ class Context:
         return ClaudeClient(read_settings(self.model_settings))
 
     def borrow(self, earlier: Context) -> None:
-        """Use the store and the engine of an earlier version of the project, which closes them, and share its servers."""
+        """Use the store and the engine of an earlier version of the project, and share its servers."""
+
+        # The first version closes the store.
         self._store, self._borrows = earlier.store, True
         self.engine = earlier.engine
         self.toolbox.share_servers(earlier.toolbox)

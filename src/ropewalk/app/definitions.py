@@ -65,7 +65,7 @@ class KeptVersion(NamedTuple):
 
     path: Path
     wrong: Stamp
-    prepared: Prepared
+    good: Source
 
     def is_in_use(self) -> bool:
         """Return True if the file is still the wrong one."""
@@ -200,7 +200,7 @@ class Definitions:
         """Prepare a file, or the text of one; an unchanged file is not read again."""
         name = fspath(source)
         if self.kept and (kept := self.kept.get(abspath(name))) is not None and kept.is_in_use():
-            return kept.prepared
+            return self.get(kept.good)
         if isinstance(source, PathLike) and ".py:" in name:
             from .python_file import NOT_IMPORTED, load_from_python, python_place
 

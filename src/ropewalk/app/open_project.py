@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..config.modules import import_tools
-from ..config.project import read_config
+from ..config.project import LOCK_FILE, read_config
 from ..config.settings import PlanSettings
 from ..config.toml import display_path as shown
 from ..config.toml import file_exists
@@ -36,7 +36,6 @@ class HasContext(Protocol):
 Opened = TypeVar("Opened", bound=HasContext)
 NOT_LOADED = "not loaded, because no code of the project runs"
 """Why the tools of a server, a provider or a backend are not known."""
-LOCK = "ropewalk.lock"  # tools.pins.FILE: that room is read only where there is one
 
 
 def open_project(
@@ -62,7 +61,7 @@ def open_project(
             toolbox.register(item)
         except InvalidTool as error:
             raise ConfigError(str(error), place=_definition_place(item)) from error
-    if file_exists(config.directory / LOCK):  # something else there must not pass for "nothing is pinned"
+    if file_exists(config.directory / LOCK_FILE):  # something else there must not pass for "nothing is pinned"
         from ..tools.pins import Pins
 
         toolbox.pins = Pins.read(config.directory)
@@ -81,6 +80,8 @@ def open_project(
     context = app.context
     context.http_secrets = frozenset(config.http_secrets)
     context.project, context.served_flows = str(config.directory), config.served_flows
+    context.config_file, context.config_files = config.file, config.files
+    context.store_settings = store or named.store, named.sync, engine or named.engine
     context.model_settings, context.n8n_tools = config.claude, config.n8n_tools
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     cards = context.definitions.cards

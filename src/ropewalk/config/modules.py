@@ -74,6 +74,11 @@ def fresh_modules(directory: Path) -> Iterator[None]:
         raise
 
 
+def imported_files(directory: Path) -> set[str]:
+    """Return the real paths of the modules that were imported from a project."""
+    return {os.path.realpath(str(module.__file__)) for module in _modules_in(directory).values()}
+
+
 def _modules_in(directory: Path) -> dict[str, ModuleType]:
     """Return the imported modules of a project by name, without those of an environment inside its directory."""
     start = os.path.join(os.path.realpath(directory), "")
@@ -84,8 +89,7 @@ def _modules_in(directory: Path) -> dict[str, ModuleType]:
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or name.partition(".")[0] in _NEVER_FRESH or name.startswith(_DIRECTORIES):
             continue
-        path = os.path.realpath(file)
-        if path.startswith(start) and not path.startswith(others) and "site-packages" not in path[len(start) :]:
+        if file.startswith(start) and not file.startswith(others) and "site-packages" not in file[len(start) :]:
             result[name] = module
     return result
 

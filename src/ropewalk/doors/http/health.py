@@ -15,7 +15,7 @@ from ...journal.address import run_sync_in_thread
 from ..security import Receive, Scope, Send, Site
 
 if TYPE_CHECKING:
-    from ...app.app import App
+    from ...app.project_versions import ProjectVersions
 
 LIVE, READY = "/healthz", "/readyz"
 _MAX_AGE: Final = 1.0  # seconds for which an answer of the store counts
@@ -31,8 +31,8 @@ def route_path(scope: Scope) -> str:
 class HealthChecks:
     """An ASGI app that answers the two checks, in front of one that answers everything else."""
 
-    def __init__(self, app: App, site: Site) -> None:
-        self._app, self._site = app, site
+    def __init__(self, versions: ProjectVersions, site: Site) -> None:
+        self._versions, self._site = versions, site
         self._read: asyncio.Task[bool] | None = None
         self._began = 0.0
 
@@ -59,7 +59,7 @@ class HealthChecks:
         return bool(done) and self._read.result()
 
     async def _look(self) -> bool:
-        app = self._app
+        app = self._versions.app
 
         def look() -> Any:
             app.store.get_run("")
