@@ -23,6 +23,8 @@ from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.tool import Tool
 from tiers import sampled
 
+pytestmark = pytest.mark.process
+
 __all__ = ["served"]
 
 

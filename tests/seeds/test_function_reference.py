@@ -66,7 +66,11 @@ def test_every_public_name_of_the_documents_is_imported(module: str, names: str)
         exec(f"from {module} import {name}", {})
 
 
-NOTATIONS = [("chain", "nodes", "params"), ("composition", "nodes", "inputMapping"), ("composite", "steps", "inputMapping")]
+NOTATIONS = [
+    ("chain", "nodes", "params"),
+    ("composition", "nodes", "inputMapping"),
+    ("composite", "steps", "inputMapping"),
+]
 OTHER_PREFIXES = [
     # text, the reason and the suggestion of the warning in chains and compositions
     ("$other.x", "unknown reference $other", ""),

@@ -215,7 +215,7 @@ class Definitions:
         if name.endswith(".py") and isfile(name):
             from .python_file import describe_python_file
 
-            raise InvalidFlow([Problem(path="", message=f"{name}: {describe_python_file(name)}")])
+            raise InvalidFlow([describe_python_file(name)])
         from pathlib import Path
 
         from ..source.document import with_places
@@ -320,8 +320,8 @@ class Definitions:
         if not is_plan:
             prepared = self._share(flow.compiled, flow.fingerprint)
             return prepared if flow.read_result is None else replace(prepared, read_result=flow.read_result)
-        document = source.document_for(toolbox, self.cards.effects)
         with source.program.located_problems():
+            document = source.document_for(toolbox, self.cards.effects)
             prepared = self.get(document, source.program.as_document(document))
         prepared = replace(prepared, read_result=source.read_result)
         source.known = ref(self), toolbox.version, prepared

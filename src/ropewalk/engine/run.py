@@ -279,7 +279,9 @@ class Run(TaskDeadline):
             return  # its entry is in the journal
         now = clock()
         deadline: TaskDeadline = frame[TASK_DEADLINE]
-        started = (since for node, since in (d.at() for d in (deadline, *(deadline.helpers or ()))) if node is node_slot)
+        started = (
+            since for node, since in (d.at() for d in (deadline, *(deadline.helpers or ()))) if node is node_slot
+        )
         shift = self.wall - self.mono
         entry = Entry(failure.path, "call_failed", node_slot.id, None, "", next(started, now) + shift, now + shift)
         self.failed_calls.append((failure, entry))

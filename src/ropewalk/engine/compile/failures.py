@@ -61,9 +61,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, *, is_of_cal
         exc = SchemaMismatch(exc.place, frame[RUN].blamed(exc.problems))
     message = frame[RUN].redact(reason_of(exc, node_slot))
     kind = attribute_of(exc, "kind") or type(exc).__name__  # a failure read back keeps its kind
-    failed = NodeFailed(
-        path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind
-    )
+    failed = NodeFailed(path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind)
     failed.ran, failed.ran_at = attribute_of(exc, "ran") is True, inside(frame[RUN].id, exc)
     failed.retryable = attribute_of(exc, "retryable") is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
