@@ -277,12 +277,10 @@ class Run(TaskDeadline):
         """Keep a failed call of a run without a journal."""
         if self.program.durable:
             return  # its entry is in the journal
-        now = clock()
+        now, shift = clock(), self.wall - self.mono
         deadline: TaskDeadline = frame[TASK_DEADLINE]
-        started = (
-            since for node, since in (d.at() for d in (deadline, *(deadline.helpers or ()))) if node is node_slot
-        )
-        shift = self.wall - self.mono
+        running = (each.at() for each in (deadline, *(deadline.helpers or ())))
+        started = (since for node, since in running if node is node_slot)
         entry = Entry(failure.path, "call_failed", node_slot.id, None, "", next(started, now) + shift, now + shift)
         self.failed_calls.append((failure, entry))
 
