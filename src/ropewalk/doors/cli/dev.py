@@ -21,7 +21,7 @@ from ...source.document import render_problem
 from ..errors import failure_text, word_problem
 from ..remedies import Door
 from .dispatch import Answer
-from .options import AllowHost, Host, Log, LogLevel, Port, Project, StoreAddress
+from .options import AllowHost, Host, Log, LogLevel, Port, Project, RootPath, StoreAddress
 from .output import configure_logging, notify
 from .serve import Listen, serve_project
 from .session import open_again
@@ -40,6 +40,7 @@ def dev(
     host: Host = "127.0.0.1",
     port: Port = 8321,
     allow_host: AllowHost = (),
+    root_path: RootPath = "",
     log: Log = "text",
     log_level: LogLevel = None,
     store: StoreAddress = None,
@@ -69,7 +70,7 @@ def dev(
             await asyncio.wait([task])
 
     configure_logging(log, log_level)
-    return serve_project("dev", files, Listen(host, port, allow_host), reloading, project, store)
+    return serve_project("dev", files, Listen(host, port, allow_host, root_path), reloading, project, store)
 
 
 async def _reload_on_change(versions: ProjectVersions, reloader: Reloader, folders: set[Path]) -> None:

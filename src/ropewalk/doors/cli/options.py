@@ -51,6 +51,13 @@ AllowHost: TypeAlias = Annotated[
         help="Additional host name under which clients reach this server; repeatable.",
     ),
 ]
+RootPath: TypeAlias = Annotated[
+    str,
+    Parameter(
+        name="--root-path",
+        help="Path under which a proxy serves this server, such as /ropewalk, whether it strips it or not.",
+    ),
+]
 Definition: TypeAlias = Annotated[
     Path, Parameter(help="Definition: a YAML or JSON file, FILE.py:NAME, or a directory with an experience.yaml.")
 ]

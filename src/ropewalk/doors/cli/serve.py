@@ -26,7 +26,7 @@ from ...config.settings import Config
 from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
 from .dispatch import Answer
-from .options import AllowHost, Host, Log, LogLevel, Port, Project, StoreAddress
+from .options import AllowHost, Host, Log, LogLevel, Port, Project, RootPath, StoreAddress
 from .output import configure_logging, notify
 from .session import Interrupts, directory, with_app
 from .streams import write_stdout
@@ -46,6 +46,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8321,
     allow_host: AllowHost = (),
+    root_path: RootPath = "",
     log: Log = "text",
     log_level: LogLevel = None,
     store: StoreAddress = None,
@@ -63,7 +64,7 @@ def serve(
         yield
 
     configure_logging(log, log_level)
-    return serve_project("serve", files, Listen(host, port, allow_host), announced, project, store)
+    return serve_project("serve", files, Listen(host, port, allow_host, root_path), announced, project, store)
 
 
 class Listen(NamedTuple):
@@ -72,6 +73,7 @@ class Listen(NamedTuple):
     host: str
     port: int
     allowed: tuple[str, ...]
+    root_path: str
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,10 +104,15 @@ def serve_project(
             import uvicorn  # noqa: F401
 
             from ..http.flow_files import FlowFiles
+            from ..http.root_path import read_root_path
             from ..http.site import make_site
         except ModuleNotFoundError as error:
             message = f"`ropewalk {command}` needs the package {error.name}: {install_command('serve')}"
             raise ConfigError(message) from None
+        try:
+            root = read_root_path(listen.root_path)
+        except ValueError as error:
+            raise ConfigError(f"--root-path: {error}") from None
         listening = _listen(listen.host, listen.port)
         versions = ProjectVersions(app)
         site = make_site(
@@ -113,8 +120,9 @@ def serve_project(
             token,
             hosts=listen.names,
             files_of=lambda app: FlowFiles(app, Path(app.project or "."), [*app.context.served_flows, *named]),
+            root_path=root,
         )
-        address = f"http://{listen.name_in_url}:{listening.getsockname()[1]}"
+        address = f"http://{listen.name_in_url}:{listening.getsockname()[1]}{root}"
         # The shell of the reader fills in a configured token, so that no log holds it.
         shown_token = token if configured_token is None else f"${TOKEN}"
         try:
