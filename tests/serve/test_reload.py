@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import httpx2
@@ -24,7 +23,7 @@ from ropewalk.doors.http.site import make_site
 pytestmark = pytest.mark.anyio
 
 CONFIG = '[tools]\nmodules = ["words"]\n'
-TOOLS = """
+WORDS = """
 from helper import WORD
 from ropewalk import tool
 
@@ -52,6 +51,10 @@ def chain(*nodes: Any, **fields: Any) -> str:
     return json.dumps({"kind": "chain", "name": "talk", "mode": "sequential", "nodes": nodes or [SAY], **fields})
 
 
+FILES = {"ropewalk.toml": CONFIG, "helper.py": 'WORD = "old"', "words.py": WORDS, "talk.json": chain()}
+EMPTY: Mapping[str, str] = {}
+
+
 class Project:
     """A project in a folder, and a server in this process."""
 
@@ -61,27 +64,23 @@ class Project:
         self.reloader: Any = None
         self.versions: Any = None
 
-    def write(self, **files: str | None) -> list[Path]:
-        """Write files by their names with `_` for the dot, and delete those without content."""
-        paths = [self.folder / "_".join(name.split("_")[:-1] + [""]).rstrip("_") for name in files]
-        paths = [path.with_suffix("." + name.rpartition("_")[2]) for path, name in zip(paths, files, strict=True)]
-        for path, content in zip(paths, files.values(), strict=True):
+    def write(self, files: Mapping[str, str | None]) -> list[Path]:
+        """Write files by their names, and delete those without content."""
+        for name, content in files.items():
             if content is None:
-                path.unlink()
+                (self.folder / name).unlink()
             else:
-                path.write_text(dedent(content))
-        return paths
+                (self.folder / name).write_text(content)
+        return [self.folder / name for name in files]
 
-    async def change(self, **files: str | None) -> Reload:
+    async def change(self, files: Mapping[str, str | None]) -> Reload:
         """Change files and report the change."""
-        reload: Reload = await self.reloader.reload(self.write(**files))
+        reload: Reload = await self.reloader.reload(self.write(files))
         return reload
 
     @asynccontextmanager
-    async def served(self, **files: str) -> AsyncIterator[Project]:
-        self.write(
-            **{"ropewalk_toml": CONFIG, "helper_py": 'WORD = "old"', "words_py": TOOLS, "talk_json": chain(), **files}
-        )
+    async def served(self, files: Mapping[str, str] = EMPTY) -> AsyncIterator[Project]:
+        self.write({**FILES, **files})
         async with App.open(self.folder, store="memory") as app:
             self.versions = ProjectVersions(app)
             self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store="memory"))
@@ -128,13 +127,13 @@ EVENT = {"id": "ask", "type": "wait", "event": "go"}
 @pytest.mark.parametrize(
     ("wait", "answer"), [(ASK, ("approve", {})), (EVENT, ("send", {"event": "go"}))], ids=["approval", "event"]
 )
-@pytest.mark.parametrize("changed", ["helper_py", "words_py"])
+@pytest.mark.parametrize("changed", ["helper.py", "words.py"])
 async def test_a_run_in_progress_keeps_its_tools(project: Project, wait: Any, answer: Any, changed: str) -> None:
-    new = {"helper_py": 'WORD = "new"', "words_py": TOOLS.replace("{WORD}", "new")}[changed]
-    async with project.served(talk_json=chain(wait, SAY)):
+    new = {"helper.py": 'WORD = "new"', "words.py": WORDS.replace("{WORD}", "new")}[changed]
+    async with project.served({"talk.json": chain(wait, SAY)}):
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
-        reload = await project.change(**{changed: new})
-        assert reload.changed == [changed.replace("_", ".")]
+        reload = await project.change({changed: new})
+        assert reload.changed == [changed]
         assert not reload.problems
         assert await project.say() == "new x"
         verb, body = answer
@@ -144,12 +143,12 @@ async def test_a_run_in_progress_keeps_its_tools(project: Project, wait: Any, an
 
 
 async def test_an_earlier_version_is_closed_when_its_last_run_has_ended(project: Project) -> None:
-    async with project.served(talk_json=chain(ASK, SAY)):
+    async with project.served({"talk.json": chain(ASK, SAY)}):
         first, closed = project.versions.app, asyncio.Event()
         first.toolbox.close = lambda: closed.set() or asyncio.sleep(0)
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
-        await project.change(helper_py='WORD = "new"')
-        await project.change(helper_py='WORD = "newer"')
+        await project.change({"helper.py": 'WORD = "new"'})
+        await project.change({"helper.py": 'WORD = "newer"'})
         assert not closed.is_set()
         await project.client.post("/api/runs/r/approve", json={})
         await closed.wait()
@@ -159,69 +158,69 @@ async def test_an_earlier_version_is_closed_when_its_last_run_has_ended(project:
 @pytest.mark.parametrize(
     ("name", "wrong", "place"),
     [
-        ("words_py", TOOLS + "\ndef broken(:\n", "words.py:10"),
-        ("words_py", "from ropewalk import nothing_of_this_name\n", "words.py:1"),
-        ("helper_py", "\n1 / 0\n", "helper.py:2"),
-        ("ropewalk_toml", CONFIG + "module = 1\n", "ropewalk.toml:3"),
-        ("ropewalk_toml", CONFIG + "[limits\n", "ropewalk.toml:3"),
-        ("talk_json", '{\n"kind": "chain",,', "talk.json:2"),
-        ("talk_json", chain({**SAY, "tool": "shout"}).replace('"nodes"', '\n"nodes"'), "talk.json:2"),
+        ("words.py", WORDS + "\ndef broken(:\n", "words.py:10"),
+        ("words.py", "from ropewalk import nothing_of_this_name\n", "words.py:1"),
+        ("helper.py", "\n1 / 0\n", "helper.py:2"),
+        ("ropewalk.toml", CONFIG + "module = 1\n", "ropewalk.toml:3"),
+        ("ropewalk.toml", CONFIG + "[limits\n", "ropewalk.toml:3"),
+        ("talk.json", '{\n"kind": "chain",,', "talk.json:2"),
+        ("talk.json", chain({**SAY, "tool": "shout"}).replace('"nodes"', '\n"nodes"'), "talk.json:2"),
     ],
 )
 async def test_a_wrong_file_is_shown_and_its_last_good_version_stays(
     project: Project, name: str, wrong: str, place: str
 ) -> None:
     async with project.served():
-        right = (project.folder / name.replace("_", ".")).read_text()
-        reload = await project.change(**{name: wrong})
+        right = (project.folder / name).read_text()
+        reload = await project.change({name: wrong})
         assert not reload.changed
         assert await project.listed() == (["talk.json"], [place])
         assert (await project.run())["say"] == "old x"
-        reload = await project.change(**{name: right})
+        reload = await project.change({name: right})
         assert await project.listed() == (["talk.json"], [])
         assert (await project.run())["say"] == "old x"
         # Mended in another way: the change counts.
-        await project.change(**{name: wrong})
-        await project.change(**{name: right, "helper_py": 'WORD = "mended"'})
+        await project.change({name: wrong})
+        await project.change({name: right, "helper.py": 'WORD = "mended"'})
         assert (await project.run())["say"] == "mended x"
         assert (await project.listed())[1] == []
 
 
 async def test_definitions_come_change_and_go(project: Project) -> None:
     async with project.served():
-        assert (await project.change(second_json=chain())).added == ["second.json"]
+        assert (await project.change({"second.json": chain()})).added == ["second.json"]
         assert (await project.listed())[0] == ["second.json", "talk.json"]
-        reload = await project.change(second_json=chain({**SAY, "params": {"text": "y"}}))
+        reload = await project.change({"second.json": chain({**SAY, "params": {"text": "y"}})})
         assert (reload.changed, reload.added) == (["second.json"], [])
         assert (await project.run("second.json"))["say"] == "old y"
-        assert (await project.change(second_json="{")).problems
-        assert (await project.change(second_json=None)).removed == ["second.json"]
+        assert (await project.change({"second.json": "{"})).problems
+        assert (await project.change({"second.json": None})).removed == ["second.json"]
         assert await project.listed() == (["talk.json"], [])
         assert (await project.run("second.json"))["error"]["kind"] == "NotFound"
 
 
 async def test_a_deleted_module_and_a_deleted_configuration_are_errors(project: Project) -> None:
     async with project.served():
-        await project.change(words_py=None)
+        await project.change({"words.py": None})
         assert (await project.listed())[1] == ["ropewalk.toml:2"]
         assert await project.say() == "old x"
-        await project.change(ropewalk_toml=None)
+        await project.change({"ropewalk.toml": None})
         assert await project.say() == "old x"
-        await project.change(words_py=TOOLS, ropewalk_toml=CONFIG, helper_py='WORD = "back"')
+        await project.change({"words.py": WORDS, "ropewalk.toml": CONFIG, "helper.py": 'WORD = "back"'})
         assert (await project.listed())[1] == []
         assert await project.say() == "back x"
 
 
 async def test_flows_in_python_keep_their_last_good_version_with_their_own_tools(project: Project) -> None:
-    async with project.served(sums_py=PLAN):
+    async with project.served({"sums.py": PLAN}):
         assert await project.run("sums.py:twice", input={"n": 4}) == 8
-        await project.change(sums_py=PLAN.replace("2 * n", "3 * n"))
+        await project.change({"sums.py": PLAN.replace("2 * n", "3 * n")})
         assert await project.run("sums.py:twice", input={"n": 4}) == 12
-        await project.change(sums_py=PLAN + "\n)")
+        await project.change({"sums.py": PLAN + "\n)"})
         assert await project.listed() == (["talk.json", "sums.py:twice"], ["sums.py:13"])
-        await project.change(helper_py='WORD = "new"')  # a new version, whose toolbox lacks the tools of the flow
+        await project.change({"helper.py": 'WORD = "new"'})  # a new version, whose toolbox lacks the tools of the flow
         assert await project.run("sums.py:twice", input={"n": 4}) == 12
-        await project.change(sums_py=PLAN)
+        await project.change({"sums.py": PLAN})
         assert await project.listed() == (["talk.json", "sums.py:twice"], [])
         assert await project.run("sums.py:twice", input={"n": 4}) == 8
 
@@ -230,19 +229,38 @@ async def test_a_flow_that_another_one_calls_keeps_its_last_good_version(project
     outer = chain({"id": "inner", "type": "tool", "tool": "talk", "params": {}}).replace(
         'talk", "mode', 'outer", "mode'
     )
-    async with project.served(outer_json=outer):
+    async with project.served({"outer.json": outer}):
         before = await project.run("outer.json")
-        await project.change(talk_json="{")
+        await project.change({"talk.json": "{"})
         assert await project.run("outer.json") == before
-        await project.change(talk_json=chain({**SAY, "params": {"text": "y"}}))
+        await project.change({"talk.json": chain({**SAY, "params": {"text": "y"}})})
         assert await project.run("outer.json") != before
 
 
 async def test_a_definition_is_checked_again_when_its_tools_change(project: Project) -> None:
     async with project.served():
-        reload = await project.change(words_py=TOOLS.replace("say", "shout"))
+        reload = await project.change({"words.py": WORDS.replace("say", "shout")})
         assert reload.changed == ["words.py"]
         assert (await project.listed())[1] == ["talk.json:1"]
-        await project.change(talk_json=chain({**SAY, "tool": "shout"}))
+        await project.change({"talk.json": chain({**SAY, "tool": "shout"})})
         assert (await project.listed())[1] == []
         assert (await project.run())["say"] == "old x"
+
+
+async def test_a_server_is_started_again_only_when_its_settings_change(project: Project) -> None:
+    server = [sys.executable, "-E", "-S", str(Path(__file__).parents[1] / "mcp_servers" / "mortal.py")]
+    settings = f"{CONFIG}[mcp.m]\ncommand = {json.dumps(server[0])}\nargs = {json.dumps(server[1:])}\n"
+
+    async def pid() -> int:
+        answer = await project.client.post("/api/tools/m:pid", json={"arguments": {}})
+        return int(answer.json()["result"])
+
+    async with project.served({"ropewalk.toml": settings}):
+        first, version = await pid(), project.versions.app
+        await project.change({"helper.py": 'WORD = "new"'})
+        await until(lambda: version not in project.versions._retiring)
+        assert await pid() == first
+        assert await project.say() == "new x"
+        await project.change({"ropewalk.toml": settings + "timeout = 40\n"})
+        assert await pid() != first
+        await until(lambda: not Path(f"/proc/{first}").exists())
