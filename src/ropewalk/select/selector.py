@@ -8,7 +8,7 @@ Safe for concurrent use: one lock is held while a request is answered (about a m
 or removed. Large batches release the lock between chunks, so that requests are answered meanwhile.
 
 Strategies, index and vectors are imported where they are used: numpy and the word vectors load with the first tool.
-Without the extra `select` there is neither: LEGACY_HYBRID then stands in for HYBRID.
+Without the extra `select` there is neither, and LEGACY_HYBRID replaces HYBRID.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..argument_checks import require_type, wrong_type
 from ..errors import ConfigError, InvalidInput, InvalidTool, InvalidValue, NotFound, Problem, install_command
@@ -26,7 +26,7 @@ from ..journal.tool_usage import ToolUse, UseStore
 from ..notations.records import Record
 from ..tools.vendor_tools import LISTS, read_tool_list
 from ..values import Json, did_you_mean, gc_disabled
-from .options import NoTools, missing_libraries, read_options
+from .options import NoTools, Options, missing_libraries, read_options
 from .tool_card import Card, card_of
 from .usage import Rate, Usage, use_of
 
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from ..tools.tool import Tool
     from ..tools.toolbox import Toolbox
     from .embedding import Embedder, Vectors
+    from .index import Index
     from .legacy import Intent
+    from .query import Request
     from .word_index import WordIndex
 
 _MODEL_STRATEGIES: Final = ("hybrid", "semantic", "legacy_hybrid")  # strategies that use an embedding model
@@ -51,7 +53,7 @@ class SelectionResult(Record):
 
 
 @cache
-def _note_stand_in() -> None:
+def _log_replacement() -> None:
     """Log once that HYBRID is not installed."""
     log.warning("tools are selected by the strategy legacy_hybrid; for hybrid: %s", install_command("select"))
 
@@ -127,9 +129,14 @@ class Selector:
     def _index(self) -> WordIndex:
         # An index loads the stemmer and the word vectors: wait until there is a tool.
         if self._loaded_index is None:
-            from .word_index import make_index
+            if missing_libraries():
+                from .word_index import PlainIndex
 
-            self._loaded_index = make_index()
+                self._loaded_index = PlainIndex()
+            else:
+                from .index import Index
+
+                self._loaded_index = Index()
         return self._loaded_index
 
     def _no_vectors(self) -> Vectors | None:
@@ -302,9 +309,9 @@ class Selector:
         if len(self) == 0:
             raise NoTools()
         if settings.strategy == "hybrid" and missing_libraries():
-            _note_stand_in()
+            _log_replacement()
             settings = replace(settings, strategy="legacy_hybrid")
-        from .legacy import INTENTS, Question, detect, select_legacy
+        from .legacy import INTENTS, detect
         from .query import read_request
 
         request = read_request(query)
@@ -314,28 +321,7 @@ class Selector:
         results: list[dict[str, Json]] = []
         total = 0
         if query.strip():
-            past = self._past() if self._learn else {}  # reads the store, so before the lock
-            # The model embeds the request outside of the lock, so that others are answered meanwhile.
-            use_model = self._vectors is not None and settings.strategy in _MODEL_STRATEGIES
-            if use_model:
-                with self._lock:
-                    vectors = self._current_vectors()
-                vectors.query(request.text)
-            with self._lock:
-                near = self._current_vectors().near(request.text, self._index.size) if use_model else None
-                rates = self._usage.rates() if self._learn else {}
-                if settings.strategy == "hybrid":
-                    from .hybrid import select_hybrid
-                    from .index import Index
-
-                    assert isinstance(self._index, Index)
-                    memory = self._usage.memory() if self._learn else None
-                    results, total = select_hybrid(self._index, request, settings, near, memory, rates, past)
-                else:
-                    likeness = None if near is None else near.tolist()
-                    question = Question(self._index, request, intents, intent, likeness)
-                    results, total = select_legacy(question, settings, rates, past)
-
+            results, total = self._rank(request, settings, intents, intent)
         return SelectionResult(
             {
                 "success": True,
@@ -346,6 +332,31 @@ class Selector:
                 "detectedIntent": intent,
             }
         )
+
+    def _rank(
+        self, request: Request, settings: Options, intents: Mapping[str, Intent], intent: str | None
+    ) -> tuple[list[dict[str, Json]], int]:
+        """Return the results of a request, and the number of matching tools."""
+        from .legacy import Question, select_legacy
+
+        past = self._past() if self._learn else {}  # reads the store, so before the lock
+        # The model embeds the request outside of the lock, so that others are answered meanwhile.
+        use_model = self._vectors is not None and settings.strategy in _MODEL_STRATEGIES
+        if use_model:
+            with self._lock:
+                vectors = self._current_vectors()
+            vectors.query(request.text)
+        with self._lock:
+            near = self._current_vectors().near(request.text, self._index.size) if use_model else None
+            rates = self._usage.rates() if self._learn else {}
+            if settings.strategy == "hybrid":
+                from .hybrid import select_hybrid
+
+                memory = self._usage.memory() if self._learn else None
+                index = cast("Index", self._index)  # with the extra `select` there is no other
+                return select_hybrid(index, request, settings, near, memory, rates, past)
+            question = Question(self._index, request, intents, intent, None if near is None else near.tolist())
+            return select_legacy(question, settings, rates, past)
 
     # --- learning -----------------------------------------------------------------------------
 

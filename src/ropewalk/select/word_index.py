@@ -2,7 +2,7 @@
 
 A *slot* is the number of a tool in the index. Each word has a number, too, and each field of a card one bit. The
 strategies of `legacy.py` read no more than this. `PlainIndex` keeps it in dictionaries, `index.Index` in bytes, with
-what the `hybrid` strategy reads. `make_index` returns the one that this installation can have.
+what the `hybrid` strategy reads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Final
 
-from .options import missing_libraries
 from .text import Spelling, Word, informative_words, normalised, words
 from .tool_card import Card
 from .word_list import WordList, word_list
@@ -224,12 +223,3 @@ class PlainIndex(WordIndex):
             if not self._having[term]:
                 self._free_term(term)
         self._fields[slot] = {}
-
-
-def make_index() -> WordIndex:
-    """Return an empty index: the one of the `hybrid` strategy where the extra `select` is installed."""
-    if missing_libraries():
-        return PlainIndex()
-    from .index import Index
-
-    return Index()
