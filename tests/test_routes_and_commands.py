@@ -57,7 +57,7 @@ NO_COMMAND: Final[dict[str, str]] = {
 }
 """The other routes, and why no command does the same."""
 NO_ROUTE: Final[dict[str, str]] = {
-    **dict.fromkeys
+    **dict.fromkeys(
         ("new", "convert", "schema", "tools stubs", "test", "n8n build", "chat"), "works on files, or in a terminal"
     ),
     **dict.fromkeys(("serve", "mcp", "worker", "completion"), "starts or sets up a process"),

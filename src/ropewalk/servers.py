@@ -47,11 +47,13 @@ def name_of(value: object) -> str | None:
     return value._name if isinstance(value, Server) else None
 
 
-def __getattr__(name: str) -> Server:
-    if name.startswith("_"):
-        raise AttributeError(f"module {MODULE!r} has no attribute {name!r}")
-    server = globals()[name] = Server(name)
-    return server
+if not TYPE_CHECKING:  # for type checkers a server without a stub does not exist
+
+    def __getattr__(name: str) -> Server:
+        if name.startswith("_"):
+            raise AttributeError(f"module {MODULE!r} has no attribute {name!r}")
+        server = globals()[name] = Server(name)
+        return server
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""`tools stubs`: the tools of servers as types, for `from ropewalk.servers import NAME` in editors and type checkers."""
+"""`tools stubs`: the types of the tools of servers, for modules with `from ropewalk.servers import NAME`."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _is_import(node: ast.AST) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == MODULE and not node.level
 
 
-def _bound(node: Any) -> Iterator[str]:
+def _bound(node: Any) -> Iterator[str | None]:
     """Yield the names that a node binds itself."""
     match node:
         case ast.Name(id=name) | ast.arg(arg=name) | ast.alias(asname=str(name)) | ast.alias(name=name):
