@@ -50,7 +50,7 @@ SLOW = {
 MATRIX = [name for name in COUNTED if name.startswith(("convert", "plan", "draw", "write"))]
 """Each use of each definition, most of which have much in common."""
 CASES = [
-    *sampled("cost", [name for name in MATRIX if name not in SLOW], 60),
+    *sampled("cost", [name for name in MATRIX if name not in SLOW], 30),
     *(name for name in COUNTED if name not in SLOW and name not in MATRIX),
     *(pytest.param(name, marks=pytest.mark.campaign("cost", only=True)) for name in sorted(SLOW)),
 ]

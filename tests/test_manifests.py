@@ -103,9 +103,9 @@ def test_the_manifests_have_the_version_and_the_requirement_of_this_package() ->
     assert {server["version"], package["version"], plugin["version"]} == {project["version"]}
     assert (package["identifier"], plugin["name"]) == (project["name"], project["name"])
     assert plugin["license"] == project["license"]
-    assert arguments(package["runtimeArguments"]) == ["--with", *project["optional-dependencies"]["mcp"]]
+    assert arguments(package["runtimeArguments"]) == ["--with", f"{project['name']}[mcp]"]
     # The registry looks for this line in the description of the package, as proof of its owner.
-    assert f"<!-- mcp-name: {server['name']} -->" in (PROJECT / project["readme"]).read_text("utf-8").splitlines()
+    assert f"<!-- mcp-name: {server['name']} -->" in (PROJECT / "README.md").read_text("utf-8").splitlines()
 
 
 def test_the_commands_in_the_manifests_are_those_of_the_command_line() -> None:

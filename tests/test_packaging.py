@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 from ropewalk.errors import install_command
 
@@ -66,12 +71,43 @@ def parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def test_how_an_optional_part_is_installed_is_said_in_one_way() -> None:
-    # The package is on no index: whoever typed `pip install ropewalk[...]` would get nothing, or somebody else's.
-    files = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "src").rglob("*.py")]
-    wrong = [str(file) for file in files if re.search(r"pip install ['\"]?ropewalk", file.read_text(encoding="utf-8"))]
+def test_messages_name_nothing_that_only_a_clone_has() -> None:
+    """Every text of src, and every file that `new` copies, is complete for somebody who has only the wheel."""
+    package = PROJECT / "src" / "ropewalk"
+    only_in_clone = re.compile(r"path/to|\bdocs/|(?<!SKILL)(?<!report)(?<!README)\.md\b")
+    templates = (package / "doors/cli/template").iterdir()
+    wrong = [file for file in templates if only_in_clone.search(file.read_text("utf-8"))]
+    for file in package.rglob("*.py"):
+        text = file.read_text("utf-8")
+        if only_in_clone.search(text):  # few files: reading every syntax tree takes seconds
+            wrong += [file for literal in literals(ast.parse(text)) if only_in_clone.search(literal)]
     assert wrong == []
-    assert install_command("mcp,http") in (PROJECT / "README.md").read_text(encoding="utf-8")
+    assert install_command("mcp,http") == 'pip install "ropewalk[mcp,http]"'
+
+
+def literals(module: ast.Module) -> Iterator[str]:
+    """The texts of a module without its docstrings, which nobody sees at run time."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(module)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def test_the_readme_of_the_package_leads_to_the_repository() -> None:
+    metadata = ProjectMetadata(str(PROJECT), PluginManager()).core
+    repository = metadata.urls["Repository"]
+    assert all(address.startswith(repository) for address in metadata.urls.values())
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", metadata.readme)
+    assert len(links) > 30
+    for picture, address in links:
+        target = address.removeprefix(f"{repository}/{'raw' if picture else 'blob'}/HEAD/")
+        assert (PROJECT / target.partition("#")[0]).is_file(), address
+    assert repository not in (PROJECT / "README.md").read_text("utf-8")
 
 
 def test_the_documents_name_extras_that_there_are() -> None:
@@ -80,7 +116,7 @@ def test_the_documents_name_extras_that_there_are() -> None:
     named = {
         (page.name, extra)
         for page in pages
-        for found in re.findall(r"/path/to/clone\[([a-z0-9,]+)\]", page.read_text("utf-8"))
+        for found in re.findall(r"pip install \"(?:ropewalk|\.)\[([a-z0-9,]+)\]", page.read_text("utf-8"))
         for extra in found.split(",")
     }
     assert {extra for _, extra in named} <= extras

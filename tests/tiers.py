@@ -48,7 +48,7 @@ T = TypeVar("T")
 _TESTS = Path(__file__).parent
 _DURATIONS = _TESTS / "durations.json"
 _LEAST = 1.0  # seconds; faster files are left out
-_SHORT_EXAMPLES, _FULL_EXAMPLES = 25, 2000
+_SHORT_EXAMPLES, _FULL_EXAMPLES = 15, 2000
 _SETTINGS: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 

@@ -64,7 +64,7 @@ from .fast_dataclass import dataclass
 
 def install_command(extra: str) -> str:
     """Return the command that installs an optional extra, such as `http`."""
-    return f'pip install "/path/to/clone[{extra}]"'
+    return f'pip install "ropewalk[{extra}]"'
 
 
 @dataclass(frozen=True, slots=True)

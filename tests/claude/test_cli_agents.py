@@ -30,7 +30,7 @@ def made(api: StandIn, tmp_path: Path) -> Run:
         return fork_server.run([COMMAND, *words], cwd=where, env=env, capture_output=True, text=True, timeout=300)
 
     said = run("new", "words", "--kind", "agent", where=tmp_path).stdout
-    assert said.endswith('first: pip install "/path/to/clone[claude]"\n       export ANTHROPIC_API_KEY=...\n'
+    assert said.endswith('first: pip install "ropewalk[claude]"\n       export ANTHROPIC_API_KEY=...\n'
                          "next: cd words && ropewalk run agent.yaml\n")  # fmt: skip
     return run
 

@@ -295,3 +295,48 @@ def test_closed_store_refuses_and_can_be_closed_again(store: Store) -> None:
             await store.open(new("s"))
 
     run(test())
+
+
+def test_runs_and_their_failures_are_counted_by_time_definition_and_status(store: Store) -> None:
+    gone, odd = {"message": "b: gone", "kind": "NodeFailed"}, {"message": "ä" * 5000, "kind": "NodeFailed"}
+    ended = [
+        ("r0", "one", 99.0, "failed", gone),  # before the first period
+        ("r1", "one", 100.0, "failed", gone),
+        ("r2", "one", 109.9, "failed", gone),
+        ("r3", "two", 110.0, "timeout", gone),
+        ("r4", "two", 111.0, "completed", None),
+        ("r5", "two", 112.0, "partial", None),
+        ("r6", "one", 113.0, "parked", odd),
+        ("r7", "one", 120.0, "failed", gone),  # after the last one
+    ]
+
+    async def test() -> None:
+        for id, name, started, status, error in ended:
+            log = await store.open(new(id, name=name, definition_id=f"id of {name}", started_at=started))
+            await log.finish(status, None, error)
+        await store.open(new("r8", name="file", started_at=105.0))
+        await (await store.open(new("r1/part", name="one", parent="r1", started_at=105.0))).finish("failed", None, gone)
+        counted = {
+            (c.period, c.status, c.kind, c.definition_id, c.name): c.count for c in store.count_runs([100, 110, 120])
+        }
+        assert counted == {
+            (0, "failed", "chain", "id of one", "one"): 2,
+            (0, "running", "chain", None, "file"): 1,
+            (1, "timeout", "chain", "id of two", "two"): 1,
+            (1, "completed", "chain", "id of two", "two"): 1,
+            (1, "partial", "chain", "id of two", "two"): 1,
+            (1, "parked", "chain", "id of one", "one"): 1,
+        }
+        failures = store.count_failures(100, 120)
+        assert [(f.name, f.definition_id, f.error, f.count, f.run_id) for f in failures] == [
+            ("one", "id of one", odd, 1, "r6"),
+            ("two", "id of two", gone, 1, "r3"),
+            ("one", "id of one", gone, 2, "r2"),
+        ]
+        row = store.get_run("r2")
+        assert row is not None
+        assert failures[2].last == row.ended_at
+        assert [f.run_id for f in store.count_failures(100, 120, 1)] == ["r6"]
+        assert store.count_runs([50, 60]) == store.count_failures(50, 60) == []
+
+    run(test())

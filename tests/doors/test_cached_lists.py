@@ -12,6 +12,8 @@ import pytest
 import fork_server
 from doors.conftest import Project
 
+pytestmark = pytest.mark.process
+
 SERVER = Path(__file__).parents[1] / "mcp_servers" / "counted.py"
 FLOW = 'kind: chain\nnodes: [{id: a, type: tool, tool: "desk:TOOL", params: {text: x}}]\n'
 WEEK = 7 * 24 * 3600

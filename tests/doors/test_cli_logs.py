@@ -13,6 +13,8 @@ from mcp_project import COMMAND, Served, served
 
 import fork_server
 
+pytestmark = pytest.mark.process
+
 __all__ = ["served"]
 QUIET = """
 import logging

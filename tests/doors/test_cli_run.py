@@ -15,6 +15,8 @@ import fork_server
 from patience import wait_until
 from tiers import sampled
 
+pytestmark = pytest.mark.process
+
 HANG = """\
 kind: chain
 name: hang

@@ -16,6 +16,8 @@ import fork_server
 from agreement import agree
 from ropewalk.doors.cli.commands import COMMANDS, GROUPS, help_page, program
 
+pytestmark = pytest.mark.process
+
 SERVER = shutil.which("mcp-server-time")
 needs_server = pytest.mark.skipif(SERVER is None, reason="mcp-server-time is not installed")
 

@@ -10,6 +10,8 @@ import pytest
 
 from patience import wait_until
 
+pytestmark = pytest.mark.process
+
 ORDER = """\
 kind: chain
 name: order

@@ -22,6 +22,8 @@ from ropewalk.doors.cli.commands import COMMANDS, program
 from ropewalk.errors import InvalidFlow
 from tiers import sampled
 
+pytestmark = pytest.mark.process
+
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 
 UNKNOWN = "kind: chain\nname: c\nnodes:\n  - {id: a, type: tool, tool: uper, params: {text: x}}\n"

@@ -21,6 +21,8 @@ from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.doors.mcp.tool_source import CallContext
 
+pytestmark = pytest.mark.process
+
 MANY, CALLS = 1000, 20
 
 

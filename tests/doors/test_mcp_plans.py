@@ -12,6 +12,8 @@ from mcp_project import COMMAND, ERAS, Served, served
 import fork_server
 from ropewalk.app.plan_operations import OPERATIONS
 
+pytestmark = pytest.mark.process
+
 __all__ = ["served"]
 
 TOOLS = '''

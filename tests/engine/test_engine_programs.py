@@ -29,7 +29,7 @@ from ropewalk.testing import ScriptedTools, fails, hangs
 from ropewalk.tools.runner import ExecutorCaller, Runner
 from ropewalk.tools.tool import tool
 from ropewalk.tools.toolbox import Toolbox
-from tiers import Scale
+from tiers import Scale, sampled
 
 BODY = line(call("a", "t"), call("b", "t"))
 
@@ -155,8 +155,7 @@ def one(**_: Any) -> int:
     return 1
 
 
-@pytest.mark.campaign("sizes")
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
+@pytest.mark.parametrize("shape", sampled("sizes", SHAPES.values(), 3))
 def test_many_nodes_are_checked_and_compiled_in_linear_time_and_run(shape: Callable[[int], Flow], scale: Scale) -> None:
     tools = ScriptedTools(t=one)
     few, many = (
@@ -194,9 +193,8 @@ async def executor(name: str, params: Any) -> int:
     return 1
 
 
-@pytest.mark.campaign("sizes")
 @pytest.mark.parametrize("what", ["compile", "run", "run durably"])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
+@pytest.mark.parametrize("shape", sampled("sizes", SHAPES.values(), 2))
 def test_the_cost_of_a_node_does_not_grow_with_the_flow(shape: Callable[[int], Flow], what: str, scale: Scale) -> None:
     caller = ExecutorCaller(executor)
     few, many = scale((300, 3_000), (1_000, 10_000))

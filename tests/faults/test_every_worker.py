@@ -82,7 +82,7 @@ def test_a_worker_killed_at_any_boundary_is_replaced(shift: Shift, counts: Count
 
 
 @pytest.mark.timeout(36000)
-@pytest.mark.campaign("faults")
+@pytest.mark.campaign("faults", only=True)
 def test_a_worker_paused_beyond_its_lease_and_woken_does_nothing_more(
     shift: Shift, counts: Counts, scale: Scale
 ) -> None:

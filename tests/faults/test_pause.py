@@ -21,7 +21,7 @@ from tiers import Scale, on_one_store
 
 ALONE = Alone()
 LEASE = 0.3
-STRIDE = 6  # Every sixth boundary in the short form, the first of them another one on each store.
+STRIDE = 12  # Every twelfth boundary in the short form, the first of them another one on each store.
 
 
 @pytest.mark.timeout(3600)

@@ -16,7 +16,7 @@ from tiers import Scale
 
 BENCH = Path(__file__).parents[2] / "bench"
 # Without what has to last longer than a lease: tests/workers and test_every_worker.py have a short outage and a pause.
-SHORT = ["--steps", "300", "--outages", "0", "--pauses", "0", "--kills", "1", "--workers", "2"]
+SHORT = ["--steps", "120", "--outages", "0", "--pauses", "0", "--kills", "1", "--workers", "2"]
 LONG = ["--steps", "105000", "--outages", "36", "--pauses", "36", "--kills", "12"]
 
 

@@ -90,7 +90,7 @@ def test_wrong_address_is_told_with_what_would_be_right(url: str, told: str) -> 
 
 def test_postgres_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(StoreError, match=r'pip install "/path/to/clone\[postgres\]"'):
+    with pytest.raises(StoreError, match=r'pip install "ropewalk\[postgres\]"'):
         open_store("postgresql://host/db")
 
 

@@ -161,6 +161,7 @@ def test_run_does_not_end_over_entries_that_failed_unseen(tmp_path: Path, disk: 
     asyncio.run(test())
 
 
+@pytest.mark.process
 def test_one_huge_value_on_a_full_disk_fails_alone(tmp_path: Path, disk: Disk) -> None:
     async def test() -> None:
         store = SqliteStore(tmp_path / "s.db")

@@ -19,7 +19,7 @@ from ropewalk.ops import Call, Map
 from ropewalk.tools.directory import javascript
 from ropewalk.tools.directory.directory import DirectoryCaller
 
-pytestmark = needs_node
+pytestmark = [pytest.mark.process, needs_node]
 
 
 async def result_of(root: Path, source: str, args: dict[str, Any] | None = None, **options: Any) -> Any:

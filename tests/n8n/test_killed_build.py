@@ -62,7 +62,7 @@ def sent(lab: Lab) -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("when", sampled("recovery", WHENS, 2))
+@pytest.mark.parametrize("when", sampled("recovery", WHENS, 1))
 def test_a_build_killed_anywhere_goes_on_and_asks_nothing_again(
     lab: Lab, api: StandIn, child: Callable[..., Popen[str]], when: str
 ) -> None:

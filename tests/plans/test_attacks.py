@@ -17,6 +17,8 @@ from .test_machine_limits import READ_DEEP, STOPPED
 from .test_machine_scripts import EVERY, TOOLS, world
 from .virtual_loop import run_python
 
+pytestmark = pytest.mark.process
+
 PREFIX = "import asyncio\nfrom collections import defaultdict\n"
 
 

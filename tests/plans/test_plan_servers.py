@@ -127,6 +127,7 @@ def test_an_mcp_server_offers_the_plan(home: Path, words: list[str], name: str) 
     asyncio.run(case())
 
 
+@pytest.mark.campaign("plans", only=True)
 @pytest.mark.process
 def test_no_client_waits_for_the_silent_server_of_a_plan(home: Path) -> None:
     late = forked("faulty.py", "late", str(home / "begin"))

@@ -324,6 +324,7 @@ async def test_a_refusal_inside_is_retried_with_a_new_question(store: Store) -> 
     assert scene.counts()["before"] == 2
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("written", [False, True])
 @pytest.mark.parametrize("inner", LEAVES)
 async def test_each_call_happens_once_wherever_the_process_dies(tmp_path: Path, inner: str, written: bool) -> None:

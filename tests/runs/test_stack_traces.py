@@ -236,6 +236,7 @@ def test_an_http_tool_shows_status_and_body(tmp_path: Path, lab: Any) -> None:
     assert checked(doors, None, "the end", HttpFailure).startswith("HTTP 503 Service Unavailable\n\n{")
 
 
+@pytest.mark.process
 def test_an_mcp_tool_shows_data_and_the_end_of_stderr(tmp_path: Path) -> None:
     toolbox = Toolbox(mcp={"broken": forked("broken.py")})
     nodes = [{"id": name, "type": "tool", "tool": f"broken:{name}"} for name in ("refuse", "report")]

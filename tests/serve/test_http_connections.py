@@ -204,6 +204,7 @@ runpy.run_module("ropewalk", run_name="__main__")
 """
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_four_hundred_half_requests_leave_the_server_answering_and_its_log_short(tmp_path):
     """A process of its own with few file descriptors, since that is what half-open connections use up."""
     with socket.socket() as free:

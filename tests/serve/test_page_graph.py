@@ -88,6 +88,7 @@ def test_a_graph_refits_when_a_panel_opens_and_on_a_phone(page: Page, served: Se
     wait_until_in_view(page, ["a", "b", "c"])
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_siblings_stand_together_and_long_edges_pass_between_boxes(page: Page, served: Served) -> None:
     nodes = [
         after("start"), after("a", "start"), after("b", "start"), after("c", "start"),

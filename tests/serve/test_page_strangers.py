@@ -17,6 +17,7 @@ TURNED = "a\u202egpj.exe\u202c safe"
 PLAIN = "a\ufffdgpj.exe\ufffd safe"
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_what_turns_text_around_is_shown_as_a_mark_and_copied_as_it_is(page: Page, served: Served) -> None:
     asks = {"id": "ask", "type": "wait", "approval": "Delete ${$input.file}"}
     document = chain(call("x", "echo", value="$input.file"), asks, name=f"Turned {TURNED}")

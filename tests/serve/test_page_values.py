@@ -69,6 +69,7 @@ def test_json_is_coloured_and_folds(page: Page, served: Served) -> None:
     assert json.loads(page.evaluate("() => navigator.clipboard.readText()")) == value
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_document_is_the_text_of_its_author(page: Page, served: Served) -> None:
     name = fresh()
     for suffix, text in ((".yaml", YAML), ("-plan.yaml", PLAN)):

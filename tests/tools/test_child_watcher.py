@@ -16,7 +16,7 @@ from ropewalk.tools.child_process import Watcher
 
 from .mcp_lab import alive, gone, inheritable, python
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests read /proc")
+pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform != "linux", reason="the tests read /proc")]
 
 OURS = """
 import asyncio, json, os, sys

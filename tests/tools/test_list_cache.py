@@ -220,6 +220,7 @@ def test_nothing_is_written_into_a_directory_that_is_not_safe(
     assert [path for path in tmp_path.rglob("*") if "tools-" in path.name] == []
 
 
+@pytest.mark.process
 def test_killed_and_simultaneous_writers_leave_whole_lists(tmp_path: Path) -> None:
     cache, desk = ListCache(tmp_path / "ropewalk"), server_config("desk", {"url": "http://desk.example"})
     marks = [tmp_path / f"wrote{number}" for number in range(3)]

@@ -30,6 +30,8 @@ from ropewalk.tools.mcp.login import Loopback
 from ropewalk.tools.mcp.login_errors import LoginRequired
 from ropewalk.tools.mcp.servers import McpServers
 
+pytestmark = pytest.mark.process
+
 
 @dataclasses.dataclass(frozen=True)
 class Habits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,11 +15,38 @@ import pytest
 from ropewalk.config.settings import Schedule
 from ropewalk.errors import ConfigError
 from ropewalk.journal.postgres.schedules import TimetableRow
-from ropewalk.workers.schedules import ScheduleClock, decide_due_times, due_times, next_due, schedule_faults
+from ropewalk.workers.cron import due_times, next_due, schedule_faults
+from ropewalk.workers.schedules import ScheduleClock, decide_due_times
 from tiers import Scale
 
 BERLIN = "Europe/Berlin"
 ZONES = (BERLIN, "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/St_Johns", "UTC")
+CHANGES = {  # moments at which clocks change, in UTC: by an hour, by half an hour, at midnight, by a day, by two hours
+    BERLIN: ("2027-03-28T01:00", "2027-10-31T01:00"),
+    "America/New_York": ("2027-03-14T07:00", "2027-11-07T06:00"),
+    "Australia/Lord_Howe": ("2027-04-03T15:00", "2027-10-02T15:30"),
+    "America/St_Johns": ("2011-03-13T03:31", "2011-11-06T02:31"),
+    "America/Havana": ("2027-03-14T05:00", "2027-11-07T05:00"),
+    "Pacific/Apia": ("2011-12-30T10:00",),
+    "Antarctica/Troll": ("2027-03-28T01:00", "2027-10-31T01:00"),
+    "Asia/Kolkata": ("2027-03-28T01:00",),
+}
+FIXED: dict[str, Callable[[datetime], bool]] = {
+    "30 2 * * *": lambda t: (t.hour, t.minute) == (2, 30),
+    "0 30 2 * * *": lambda t: (t.hour, t.minute) == (2, 30),
+    "0 0 * * *": lambda t: (t.hour, t.minute) == (0, 0),
+    "@daily": lambda t: (t.hour, t.minute) == (0, 0),
+    "*/20 1-3 * * *": lambda t: t.hour in (1, 2, 3) and t.minute % 20 == 0,
+    "15 0,2 * * SUN": lambda t: t.hour in (0, 2) and t.minute == 15 and t.isoweekday() == 7,
+    "59 23 28-31 3,10 *": lambda t: (t.hour, t.minute) == (23, 59) and t.day >= 28 and t.month in (3, 10),
+}
+ANY_HOUR: dict[str, Callable[[datetime], bool]] = {
+    "*/7 * * * *": lambda t: t.minute % 7 == 0,
+    "0 */30 * * * *": lambda t: t.minute % 30 == 0,
+    "@hourly": lambda t: t.minute == 0,
+    "0 */3 * * *": lambda t: t.hour % 3 == 0 and t.minute == 0,
+    "*/20 */2 * * 0": lambda t: t.hour % 2 == 0 and t.minute % 20 == 0 and t.isoweekday() == 7,
+}
 
 
 def between(cron: str, zone: str, start: str, end: str) -> list[str]:
@@ -29,6 +57,28 @@ def between(cron: str, zone: str, start: str, end: str) -> list[str]:
     while (at := next_due(cron, zone, at)) <= until:
         found.append(at.astimezone(place).strftime("%H:%M%z"))
     return found
+
+
+@pytest.mark.parametrize("zone", CHANGES)
+def test_due_times_around_a_change_of_clocks_are_those_that_counting_minutes_finds(zone: str) -> None:
+    place, minute = ZoneInfo(zone), timedelta(minutes=1)
+    for at in CHANGES[zone]:
+        change = datetime.fromisoformat(at).replace(tzinfo=UTC)
+        first, last = change - 600 * minute, change + 900 * minute
+        # Fixed hours: each local time once, the first of two; one that is skipped counts as if clocks had not changed.
+        naive = first.astimezone(place).replace(tzinfo=None) - 1440 * minute
+        local = [(naive + n * minute).replace(second=0) for n in range(5000)]
+        real = [first + n * minute for n in range(1501)]
+        for crons, times in (
+            (FIXED, [(t, t.replace(tzinfo=place).astimezone(UTC)) for t in local]),
+            (ANY_HOUR, [(t.astimezone(place), t) for t in real]),
+        ):
+            for cron, is_due in crons.items():
+                expected = sorted({t for shown, t in times if first < t <= last and is_due(shown)})
+                found, due = [], first
+                while (due := next_due(cron, zone, due)) <= last:
+                    found.append(due)
+                assert found == expected, (cron, at)
 
 
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 30 2 * * *", "30 2 * * SUN"])

@@ -113,6 +113,7 @@ def test_resume_while_the_chunks_of_a_run_are_handed_over_does_no_harm(crew: Sta
     assert end.result["results"]["each"] == list(range(3000))
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_over_http_they_are_done_by_workers_too(crew: Start, serve: Callable[[Crew], httpx2.Client]) -> None:
     scene = scene_of(crew, NEEDS)
     [worker] = scene.hire()

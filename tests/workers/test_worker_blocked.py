@@ -88,6 +88,7 @@ def test_a_tool_that_holds_the_interpreter_runs_once_and_is_named(crew: Start, t
     assert "others have taken over" not in text
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_tool_that_holds_the_interpreter_for_longer_than_is_allowed_loses_its_run(crew: Start) -> None:
     scene = busy(crew, "crunch", 12, "longest_block = 1\n")
     scene.hire(2)
@@ -97,6 +98,7 @@ def test_a_tool_that_holds_the_interpreter_for_longer_than_is_allowed_loses_its_
     assert len(callers) == 2
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_worker_that_is_held_and_computes_nothing_is_silent(crew: Start) -> None:
     scene = busy(crew, "freeze", 60)
     scene.hire(2)

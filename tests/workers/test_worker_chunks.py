@@ -149,6 +149,7 @@ def test_items_that_may_fail_are_told_as_in_one_process(crew: Start) -> None:
         assert there.data.get(key) == here.data.get(key), key
 
 
+@pytest.mark.campaign("reliability", only=True)
 @pytest.mark.parametrize("limit", [4])
 def test_a_limit_holds_over_all_workers_together(crew: Start, limit: int) -> None:
     scene = squares(crew, f"concurrency: {limit}")
@@ -187,6 +188,7 @@ def parts(scene: Crew) -> list[Any]:
     return [row for row in rows if row["kind"] == "chunk"]
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_budget_holds_over_the_chunks_of_all_workers(crew: Start) -> None:
     scene = squares(crew)
     chain = scene.folder / "chain.yaml"

@@ -123,6 +123,7 @@ def test_a_run_in_a_file_goes_on_here_though_the_project_has_workers(crew: Start
     assert scene.started() == ["first", "last", "last", "last"]
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_what_is_answered_of_a_run_that_was_never_in_line_goes_on_with_a_worker_too(crew: Start) -> None:
     scene = crew(ASKS)
     assert "ropewalk resume x" in scene.run("run", "chain.yaml", "--id", "x", "--engine", "local").out

@@ -133,6 +133,7 @@ def test_runs_of_a_worker_that_dies_in_an_outage_go_on_within_three_leases(
     assert scene.pids("last") != [dead.pid]
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_worker_that_alone_is_cut_off_loses_its_runs_without_a_death(scene: Crew) -> None:
     cable = Cable(scene.url)
     try:

@@ -53,6 +53,7 @@ def test_a_run_whose_dispatch_came_to_nothing_is_dispatched_again(crew: Start, h
     assert statuses["x@1"] in ("CANCELLED", "SUCCESS")
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_dispatch_that_a_live_worker_took_and_does_not_execute_is_made_again(crew: Start) -> None:
     scene = crew(QUICK, "[workers]\nlease = 1.5\n[queues.nobody]\n")
     scene.hire(1, "--queue", "default")
@@ -94,6 +95,7 @@ def test_doctor_says_where_unfinished_runs_are_and_repairs_what_has_no_place(cre
     assert "unfinished: 0 queued" in scene.run("doctor", "--runs").out
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_run_that_cannot_be_read_is_dispatched_ever_more_seldom(crew: Start) -> None:
     scene = crew(QUICK)
     put(scene, "x")

@@ -69,6 +69,7 @@ def test_a_stop_reaches_the_calls_of_a_program(crew: Start) -> None:
     assert ended(stop).code == 0
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_worker_that_lost_its_lease_answers_no_request_of_the_program(crew: Start) -> None:
     scene = crew(COMPUTES, "[workers]\nlease = 1.5\n")
     scene.hire(2)
@@ -85,6 +86,7 @@ def test_a_worker_that_lost_its_lease_answers_no_request_of_the_program(crew: St
     assert len(scene.pids("next")) == 2  # one of each run
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_worker_without_the_language_of_a_program_leaves_its_run(crew: Start) -> None:
     scene = crew(PLAN.format(origin=ORIGINS["person"]))
     (scene.folder / "go").touch()

@@ -55,7 +55,7 @@ def attend(scene: Crew, ids: list[str], workers: int = 1, most: int = 40) -> Non
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.campaign("recovery")
+@pytest.mark.campaign("recovery", only=True)
 @pytest.mark.parametrize("healthy", sampled("recovery", [1, 3], 1))
 def test_a_healthy_run_beside_a_poison_run_is_not_parked_with_it(crew: Start, healthy: int, scale: Scale) -> None:
     scene = scene_of(crew, scale(2, 5))

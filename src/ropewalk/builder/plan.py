@@ -153,6 +153,7 @@ class PlanProgram:
 
     # `tools`: Each tool by the name that the program uses.
     # `transforms`: The registered name of each transform by the name that the program uses.
+    # `refused_names`: Names of the module that a program cannot have, each with a problem of its own.
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.tools: dict[str, Tool] = {}
@@ -165,21 +166,24 @@ class PlanProgram:
         if not isinstance(source.node, ast.AsyncFunctionDef):
             line, column = source.at(source.node)
             raise source.problem(line, column, f"a plan is an async function; write async def {source.name}(...)")
+        self.refused_names: dict[str, None] = {}
         self._add(source, with_def=False)
-        if self._problems:
-            raise InvalidFlow(self._problems)
         self.code = "\n".join(line.text for line in self._lines) or "pass"
 
     @contextmanager
     def located_problems(self) -> Iterator[None]:
-        """Move the problems of an InvalidFlow of the block to their places in the file of the function."""
+        """Raise the problems of the function and those of an InvalidFlow of the block, at their places in its file."""
         try:
             yield
         except InvalidFlow as error:
-            located = InvalidFlow(map(self.located, error.problems), error.flow)
+            places = {problem.place for problem in self._problems}
+            others = (problem for problem in map(self.located, error.problems) if problem.place not in places)
+            located = InvalidFlow([*self._problems, *others], error.flow)
             located.warnings = tuple(map(self.located, error.warnings))
             located.unlisted, located.unknown = error.unlisted, error.unknown
             raise located from None
+        if self._problems:
+            raise InvalidFlow(self._problems)
 
     def located(self, problem: Problem) -> Problem:
         """Return a problem of the program with its place in the file of the function."""
@@ -277,25 +281,25 @@ class PlanProgram:
                 self._lines.append(_made_line(constructor, source, node))
             elif (base := _unknown_class(value)) is not None:
                 what = f"the class {base.__name__} is not known to plans"
-                self._report(source, node, f"{what}; a plan has dicts: write {{'name': value}}")
+                self._refuse(name, source, node, f"{what}; a plan has dicts: write {{'name': value}}")
             else:
                 self._inline(name, value, node, source)
         else:
             kind = type(value).__name__
-            self._report(source, node, f"{name} is a {kind}, which is not JSON; pass it as an argument of a tool")
+            self._refuse(name, source, node, f"{name} is a {kind}, which is not JSON; pass it as an argument of a tool")
 
     def _inline(self, name: str, function: Any, node: ast.Name, source: FunctionSource) -> None:
         if getattr(function, "__name__", name) != name:
-            self._report(source, node, f"{name} is another name of {function.__name__}; use {function.__name__}")
+            self._refuse(name, source, node, f"{name} is another name of {function.__name__}; use {function.__name__}")
             return
         try:
             inner = FunctionSource(function)
         except InvalidFlow:
-            self._report(source, node, f"{name} has no source; {_CALLABLE}")
+            self._refuse(name, source, node, f"{name} has no source; {_CALLABLE}")
             return
         is_function = not isinstance(inner.node, ast.ClassDef)
         if is_function and inner.node.decorator_list and not hasattr(self._values[name], PLAN):
-            self._report(source, node, f"{name} has a decorator; {_CALLABLE}")
+            self._refuse(name, source, node, f"{name} has a decorator; {_CALLABLE}")
             return
         self._add(inner, with_def=True)
 
@@ -314,7 +318,12 @@ class PlanProgram:
                 else:
                     can_be_tool = callable(value) and name_of(value) is None
                     advice = "put @tool above it" if can_be_tool else f"write from {known} import {part.attr}"
-                    self._report(source, part, f"{path} is not a tool; {advice}")
+                    self._refuse(name, source, part, f"{path} is not a tool; {advice}")
+
+    def _refuse(self, name: str, source: FunctionSource, node: ast.AST, message: str) -> None:
+        """Report a name that the program cannot have; the check takes it for a value of any type."""
+        self.refused_names[name] = None
+        self._report(source, node, message)
 
     def _report(self, source: FunctionSource, node: ast.AST, message: str) -> None:
         place = source.place(*source.at(node))

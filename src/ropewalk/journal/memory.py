@@ -25,6 +25,7 @@ import orjson
 from ..content import contents, hashes_of
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, RunUndone, StoreError
 from ..values import Json, check_json
+from . import memory_counts
 from .changes import Changes
 from .memory_ledger import MemoryLedger
 from .memory_undo import begin_undo, require_not_undone
@@ -47,6 +48,7 @@ from .protocol import (
     ending,
     statuses,
 )
+from .run_counts import FailureCount, RunCount
 from .tool_usage import MemoryUses
 from .undo import UNDONE, UNSUCCESSFUL
 
@@ -342,6 +344,14 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
                 if matches(row, filters, error_text(row) if text else ""):
                     rows.append(record.light())
         return rows
+
+    def count_runs(self, edges: Sequence[float], /) -> list[RunCount]:
+        with self._lock:
+            return memory_counts.count_runs(self._runs.values(), edges)
+
+    def count_failures(self, since: float, until: float, /, limit: int = 10_000) -> list[FailureCount]:
+        with self._lock:
+            return memory_counts.count_failures(self._runs.values(), since, until, limit)
 
     def history(self, run_id: str) -> list[Entry]:
         with self._lock:

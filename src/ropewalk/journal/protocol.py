@@ -20,6 +20,7 @@ from typing import Final, Protocol, TypeAlias
 
 from ..fast_dataclass import dataclass
 from ..values import Json
+from .run_counts import CountStore
 from .tool_usage import UseStore
 from .undo import UNDONE, UndoneCalls, UndoStore
 
@@ -293,7 +294,7 @@ class Log(Protocol):
         `durable`."""
 
 
-class Store(UseStore, UndoStore, Protocol):
+class Store(UseStore, UndoStore, CountStore, Protocol):
     """Where definitions and runs are kept."""
 
     # Plain methods are short and safe from any thread. Each is atomic: it happens completely or not at all, and other

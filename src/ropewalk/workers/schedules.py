@@ -3,11 +3,6 @@
 The store keeps the schedules. `Schedules` lists, pauses and resumes them. In every worker a `ScheduleClock` looks at
 the clock, and one of them starts each run.
 
-A due time is a cron time in a time zone, and each comes exactly once, also on days when clocks change. A schedule with
-fixed hours (`30 2 * * *`) follows the calendar: one run a day. A time that the clocks skip in spring is due later by
-the length of the jump. Of a time that comes twice in autumn, only the first counts. A schedule for any hour (`*/10 * *
-* *`) follows real time: its runs keep their distance on such days.
-
 A due time is missed if no worker was connected to the database then, or within two seconds after. The schedule's
 `catch_up` decides: `run_once` starts one run for the latest missed time and merges the others into it, `skip` starts
 none, `run_all` starts one for each. A crash after a start does no harm, because the id of a run is made of the
@@ -21,11 +16,9 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from datetime import UTC, datetime, timedelta
-from importlib import import_module
-from importlib.util import find_spec
+from datetime import UTC, datetime
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo
 
 from ..config.settings import Schedule
 from ..errors import ConfigError, NotFound, StoreError
@@ -35,97 +28,9 @@ from ..journal.protocol import Store
 from ..journal.sql.leases import boottime
 from ..source.document import render_problem
 from ..values import Json, did_you_mean
+from .cron import due_times, next_due, schedule_faults
 from .dbos_adapter import SCHEDULE_WORKFLOW, Client
 from .heartbeat import driver_errors
-
-_CHANGE_PRECISION = timedelta(seconds=1)  # of the search for a change of clocks
-
-
-def croniter_class() -> Any:
-    """Return the class that reads cron times; its package has no types."""
-    return import_module("croniter").croniter
-
-
-def next_due(cron: str, zone: str, after: datetime) -> datetime:
-    """Return the first time, in UTC, at which a schedule is due after another time."""
-
-    # `cron`: Five fields, or six with seconds first.
-    place, after = ZoneInfo(zone), after.astimezone(UTC)
-    if _is_any_hour(cron):
-        return _next_in_real_time(cron, place, after)
-    naive = after.astimezone(place).replace(tzinfo=None)
-    # Start a day early: in the hour that comes twice, a due time may be earlier than the local time says.
-    naive -= timedelta(days=1)
-    while True:
-        naive = _next_local(cron, naive)
-        due = naive.replace(tzinfo=place, fold=0).astimezone(UTC)
-        if due > after:
-            return due
-
-
-def due_times(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
-    """Return the times at which a schedule is due, oldest first."""
-
-    # `cron`: Five fields, or six with seconds first.
-    times = [first]
-    while (due := next_due(cron, zone, times[-1])) <= until:
-        times.append(due)
-        if len(times) > limit:
-            return _latest_due_times(cron, zone, first, until, limit)
-    return times
-
-
-def _latest_due_times(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
-    """Look back from `until` by growing steps, so that a year of seconds is not counted one by one."""
-    back = timedelta(seconds=limit)
-    while True:
-        start = max(first, until - back)
-        times = [start] if start == first else []
-        due = next_due(cron, zone, start)
-        while due <= until and len(times) <= 100 * limit:
-            times.append(due)
-            due = next_due(cron, zone, due)
-        if len(times) >= limit or start == first:
-            return times[-limit:]
-        back *= 4
-
-
-def _is_any_hour(cron: str) -> bool:
-    """Return True if the field of hours begins with `*`."""
-    if cron.startswith("@"):
-        return cron.strip() == "@hourly"
-    fields = cron.split()
-    hour = fields[2] if len(fields) == 6 else fields[1] if len(fields) == 5 else "*"
-    return hour.startswith("*")
-
-
-def _next_local(cron: str, after: datetime) -> datetime:
-    try:
-        due: datetime = croniter_class()(cron, after, second_at_beginning=True).get_next(datetime)
-    except ValueError as error:
-        raise ConfigError(f"{cron!r} is never due: no such date exists") from error
-    return due
-
-
-def _next_in_real_time(cron: str, place: ZoneInfo, after: datetime) -> datetime:
-    """Return the next due time in real time, as if the clocks had not changed before it."""
-    local = after.astimezone(place)
-    offset = local.utcoffset() or timedelta()
-    due = (_next_local(cron, local.replace(tzinfo=None)) - offset).replace(tzinfo=UTC)
-    if due.astimezone(place).utcoffset() == offset:
-        return due
-    # The clocks change before that. Find the moment by bisection, and continue with the time that they show then.
-    early, late = after, due
-    while late - early > _CHANGE_PRECISION:
-        middle = early + (late - early) / 2
-        if middle.astimezone(place).utcoffset() == offset:
-            early = middle
-        else:
-            late = middle
-    change = late.replace(microsecond=0)
-    changed = change.astimezone(place)
-    naive = _next_local(cron, changed.replace(tzinfo=None) - timedelta(seconds=1))
-    return (naive - (changed.utcoffset() or timedelta())).replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,40 +205,6 @@ def _context(schedule: Schedule) -> dict[str, Any]:
 def scheduled_run_id(name: str, at: str) -> str:
     """Return the id of the run for a due time, equal in every worker."""
     return f"schedule/{name}/{datetime.fromisoformat(at).astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%S.%fZ')}"
-
-
-def check_schedule(name: str, schedule: Schedule) -> None:
-    """Check the times of a schedule."""
-    if not croniter_class().is_valid(schedule.cron, second_at_beginning=True):
-        form = 'five fields, "minute hour day month weekday", or six with seconds first'
-        raise _config_error(name, schedule, "cron", f"{schedule.cron!r} is not a valid cron time; write {form}")
-    try:
-        _next_local(schedule.cron, datetime.now(UTC).replace(tzinfo=None))
-    except ConfigError as error:  # such as the 31st of February, which is a valid cron time
-        raise _config_error(name, schedule, "cron", f"{error}; correct the day or the month") from error
-    try:
-        ZoneInfo(schedule.timezone)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        near = did_you_mean(schedule.timezone, available_timezones())
-        hint = f"; did you mean {near}?" if near else ""
-        raise _config_error(name, schedule, "timezone", f"unknown time zone {schedule.timezone!r}{hint}") from error
-
-
-def schedule_faults(schedules: Mapping[str, Schedule]) -> dict[str, ConfigError]:
-    """Return what is wrong with the times of schedules, by name; nothing if croniter is not installed."""
-    faults: dict[str, ConfigError] = {}
-    if schedules and find_spec("croniter") is not None:
-        for name, schedule in schedules.items():
-            try:
-                check_schedule(name, schedule)
-            except ConfigError as error:
-                faults[name] = error
-    return faults
-
-
-def _config_error(name: str, schedule: Schedule, key: str, message: str) -> ConfigError:
-    place = schedule.where(key) if schedule.where is not None else None
-    return ConfigError(f"[schedules.{name}] {key}: {message}", place=place)
 
 
 _PAUSE: Final = 0.5  # seconds between looks at the clock

@@ -24,10 +24,11 @@ from ..notations.records import Outcome, outcome
 from ..tools.backends.http import LocalQueues
 from ..values import Json
 from .census import Places, count_places
+from .cron import check_schedule
 from .dbos_adapter import DEFAULT_PRIORITY, prepare
 from .dispatches import Dispatches
 from .queues import RemoteEngine, require_postgres, why_unattended
-from .schedules import ScheduleClock, Schedules, check_schedule, scheduled_run_id
+from .schedules import ScheduleClock, Schedules, scheduled_run_id
 from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")

@@ -86,7 +86,7 @@ def _schedule_problems(app: App, source: Path) -> tuple[list[Problem], list[Prob
     """Return what is wrong with the times of the schedules of a definition, and of the project's other schedules."""
     if not app.settings.schedules:
         return [], []
-    from ...workers.schedules import schedule_faults  # few projects have schedules
+    from ...workers.cron import schedule_faults  # few projects have schedules
 
     own, others = list[Problem](), list[Problem]()
     for name, error in schedule_faults(app.settings.schedules).items():

@@ -491,7 +491,7 @@ async def _check_schedules(app: App) -> list[Finding]:
     if not app.settings.schedules:
         return []
     if not app.distributed:
-        from ...workers.schedules import schedule_faults
+        from ...workers.cron import schedule_faults
 
         note = Finding("schedules", "note", 'schedules need workers: set [store] engine = "dbos"')
         faults = schedule_faults(app.settings.schedules)

@@ -24,8 +24,9 @@ from ..ledger import Exhausted, Limits
 from ..news import News, NewsCallback
 from ..past import PagedPast
 from ..protocol import Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, contains, statuses
+from ..run_counts import FailureCount, RunCount
 from ..tool_usage import ToolUse, in_order, surplus_rows
-from . import ledger, recovery, versions
+from . import ledger, recovery, run_counts, versions
 from .blobs import Packed, dump, pack
 from .lease_watch import OWNED_BY, LeaseWatcher, Silence
 from .leases import boottime, this_process
@@ -224,6 +225,12 @@ class SqlStore(SqlToolUsage):
             matches = self._writer.read(lambda c: _search(c, text, where, values, limit))
             return self._runs(f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq DESC", [json_list(matches)])
         return self._runs(f"{RUN_LIGHT} WHERE {where} ORDER BY seq DESC LIMIT ?", [*values, limit])
+
+    def count_runs(self, edges: Sequence[float], /) -> list[RunCount]:
+        return self._writer.read(lambda c: run_counts.count_runs(c, edges))
+
+    def count_failures(self, since: float, until: float, /, limit: int = 10_000) -> list[FailureCount]:
+        return self._writer.read(lambda c: run_counts.count_failures(c, since, until, limit))
 
     def history(self, run_id: str) -> list[Entry]:
         def read(connection: Connection) -> list[Entry]:

@@ -15,6 +15,7 @@ from ...tools.annotations import effect_of
 from ...tools.tool import Tool
 from ...tools.toolbox import Toolbox
 from ...values import Json, did_you_mean
+from .read import is_readable
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -51,8 +52,7 @@ def reading_plan(document: Mapping[str, Any], project: Project, reader: PlanRead
         names = [python_name(id) for id in project.names() if not id.startswith("ropewalk:")]
         unlisted = [id for id in servers_in(reader.names(code), toolbox) if not toolbox.is_listed(_space(id))]
         problems = [_with_tools_named(problem, code, project, names) for problem in error.problems]
-        # The types of a program need a document whose other fields are right.
-        if all(problem.path.partition(":")[0] == "code" for problem in problems):
+        if is_readable([problem for problem in problems if problem.path.partition(":")[0] != "code"]):
             problems, _ = with_types(document, project, reader, problems, [])
         complete = InvalidFlow(problems)
         complete.unlisted = tuple(unlisted)

@@ -1,0 +1,153 @@
+"""Cron times: when a schedule is due, also on days when clocks change.
+
+A due time is a cron time in a time zone, and each comes exactly once. A schedule with fixed hours (`30 2 * * *`)
+follows the calendar: one run a day. A time that the clocks skip in spring is due later by the length of the jump. Of a
+time that comes twice in autumn, only the first counts. A schedule for any hour (`*/10 * * * *`) follows real time: its
+runs keep their distance on such days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from ..config.settings import Schedule
+from ..errors import ConfigError
+from ..values import did_you_mean
+
+_CHANGE_PRECISION: Final = timedelta(seconds=1)  # of the search for a change of clocks
+_FORM: Final = 'five fields, "minute hour day month weekday", or six with seconds first'
+_NAMED: Final = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
+def next_due(cron: str, zone: str, after: datetime) -> datetime:
+    """Return the first time, in UTC, at which a schedule is due after another time."""
+
+    # `cron`: Five fields, or six with seconds first.
+    place, after = ZoneInfo(zone), after.astimezone(UTC)
+    if _is_any_hour(cron):
+        return _next_in_real_time(cron, place, after)
+    # Start a day early: in the hour that comes twice, a due time may be earlier than the local time says.
+    naive = after.astimezone(place).replace(tzinfo=None) - timedelta(days=1)
+    due = after
+    while due <= after:
+        naive = _next_local(cron, naive)
+        due = naive.replace(tzinfo=place).astimezone(UTC)
+    shown = due.astimezone(place).replace(tzinfo=None)
+    while naive < shown:  # the clocks skip this time, so later times of the clock may be due before it
+        naive = _next_local(cron, naive)
+        other = naive.replace(tzinfo=place).astimezone(UTC)
+        if after < other < due:
+            due = other
+    return due
+
+
+def _is_any_hour(cron: str) -> bool:
+    """Return True if the field of hours begins with `*`."""
+    fields = _NAMED.get(cron.strip(), cron).split()
+    return fields[-4:][0].startswith("*")
+
+
+def _next_local(cron: str, after: datetime) -> datetime:
+    # Without a time zone, because cronsim steps by whole hours and so skips times where clocks change by half an hour.
+    try:
+        return next(CronSim(_NAMED.get(cron.strip(), cron), after))
+    except (CronSimError, StopIteration):
+        raise ConfigError(f"{cron!r} is never due: no such date exists") from None
+
+
+def _next_in_real_time(cron: str, place: ZoneInfo, after: datetime) -> datetime:
+    """Return the next due time in real time, as if the clocks had not changed before it."""
+    local = after.astimezone(place)
+    offset = local.utcoffset() or timedelta()
+    due = (_next_local(cron, local.replace(tzinfo=None)) - offset).replace(tzinfo=UTC)
+    if due.astimezone(place).utcoffset() == offset:
+        return due
+    # The clocks change before that. Find the moment by bisection, and continue with the time that they show then.
+    early, late = after, due
+    while late - early > _CHANGE_PRECISION:
+        middle = early + (late - early) / 2
+        if middle.astimezone(place).utcoffset() == offset:
+            early = middle
+        else:
+            late = middle
+    change = late.replace(microsecond=0)
+    changed = change.astimezone(place)
+    naive = _next_local(cron, changed.replace(tzinfo=None) - timedelta(seconds=1))
+    return (naive - (changed.utcoffset() or timedelta())).replace(tzinfo=UTC)
+
+
+def due_times(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
+    """Return the times at which a schedule is due, oldest first."""
+    times = [first]
+    while (due := next_due(cron, zone, times[-1])) <= until:
+        times.append(due)
+        if len(times) > limit:
+            return _latest_due_times(cron, zone, first, until, limit)
+    return times
+
+
+def _latest_due_times(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
+    """Look back from `until` by growing steps, so that a year of seconds is not counted one by one."""
+    back = timedelta(seconds=limit)
+    while True:
+        start = max(first, until - back)
+        times = [start] if start == first else []
+        due = next_due(cron, zone, start)
+        while due <= until and len(times) <= 100 * limit:
+            times.append(due)
+            due = next_due(cron, zone, due)
+        if len(times) >= limit or start == first:
+            return times[-limit:]
+        back *= 4
+
+
+def check_schedule(name: str, schedule: Schedule) -> None:
+    """Check the times of a schedule."""
+    cron = schedule.cron
+    fields = _NAMED.get(cron.strip(), cron).split()
+    try:
+        # Without the day and without the month: a field that cannot be read is another fault than a date that never
+        # comes, but cronsim has one error for both.
+        for without in (-3, -2):
+            CronSim(" ".join([*fields[:without], "*", *fields[without + 1 :]]), datetime.min)
+    except CronSimError:
+        raise _config_error(name, schedule, "cron", f"{cron!r} is not a valid cron time; write {_FORM}") from None
+    try:
+        _next_local(cron, datetime.now(UTC).replace(tzinfo=None))
+    except ConfigError as error:  # such as the 31st of February, which is a valid cron time
+        raise _config_error(name, schedule, "cron", f"{error}; correct the day or the month") from error
+    try:
+        ZoneInfo(schedule.timezone)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        near = did_you_mean(schedule.timezone, available_timezones())
+        hint = f"; did you mean {near}?" if near else ""
+        raise _config_error(name, schedule, "timezone", f"unknown time zone {schedule.timezone!r}{hint}") from error
+
+
+def schedule_faults(schedules: Mapping[str, Schedule]) -> dict[str, ConfigError]:
+    """Return what is wrong with the times of schedules, by name."""
+    faults: dict[str, ConfigError] = {}
+    for name, schedule in schedules.items():
+        try:
+            check_schedule(name, schedule)
+        except ConfigError as error:
+            faults[name] = error
+    return faults
+
+
+def _config_error(name: str, schedule: Schedule, key: str, message: str) -> ConfigError:
+    place = schedule.where(key) if schedule.where is not None else None
+    return ConfigError(f"[schedules.{name}] {key}: {message}", place=place)
