@@ -84,7 +84,7 @@ class Project:
         async with App.open(self.folder, store="memory") as app:
             self.versions = ProjectVersions(app)
             self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store="memory"))
-            files_of = lambda app: FlowFiles(app, self.folder, app.context.served_flows)  # noqa: E731
+            files_of = lambda app: FlowFiles(app, self.folder)  # noqa: E731
             transport = httpx2.ASGITransport(make_site(self.versions, None, files_of=files_of))
             try:
                 async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as self.client:

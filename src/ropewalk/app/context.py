@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from ..config.settings import BudgetSettings, Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
+from ..config.settings import BudgetSettings, Config, Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
 from ..engine.engine import AfterRun, Engine
 from ..journal.protocol import Entry, Store
 from ..select.app_selector import Selection
@@ -24,8 +24,6 @@ from .preflight import Cards
 from .run_budget import project_accounts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..agents.model import ModelClient
     from ..select.usage import Rate
     from ..workers.workers import Workers
@@ -53,12 +51,8 @@ class Context:
     """What the runs of the project may use."""
     after_run: AfterRun | None = None
     """Undoes a run that has ended here, if its policy says so."""
-    served_flows: tuple[str, ...] = ()
-    """The patterns of the definitions that the project offers; without any, those in its directory count."""
-    config_file: Path | None = None
-    """`ropewalk.toml`, if the project has one."""
-    config_files: tuple[Path, ...] = ()
-    """The files whose content the configuration depends on."""
+    config: Config | None = None
+    """The configuration of the project; None for an app without one."""
     store_settings: tuple[Any, ...] = ()
     """The configured store, its durability, and the engine; a server cannot change them while it is running."""
 

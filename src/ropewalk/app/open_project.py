@@ -79,19 +79,13 @@ def open_project(
     )
     context = app.context
     context.http_secrets = frozenset(config.http_secrets)
-    context.project, context.served_flows = str(config.directory), config.served_flows
-    context.config_file, context.config_files = config.file, config.files
+    context.project, context.config = str(config.directory), config
     context.store_settings = store or named.store, named.sync, engine or named.engine
     context.model_settings, context.n8n_tools = config.claude, config.n8n_tools
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     cards = context.definitions.cards
     cards.effects, cards.directory = config.plans.effects, config.directory
-    plans, usual = config.plans, PlanSettings()
-    if (plans.cpu_seconds, plans.wall_seconds) != (usual.cpu_seconds, usual.wall_seconds):
-        from ..plans.boundary.pool import Limits, pool
-
-        # The children serve every app of the process.
-        pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
+    _limit_plans(config.plans)
     context.untrusted = () if config.untrusted is None else tuple(config.untrusted.servers)
     context.unchecked, context.definitions.imports_code = unchecked, code
     context.retention = named.retention
@@ -99,6 +93,15 @@ def open_project(
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app
+
+
+def _limit_plans(plans: PlanSettings) -> None:
+    """Set the limits of programs of models, whose children serve every app of the process."""
+    usual = PlanSettings()
+    if (plans.cpu_seconds, plans.wall_seconds) != (usual.cpu_seconds, usual.wall_seconds):
+        from ..plans.boundary.pool import Limits, pool
+
+        pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
 
 
 def without_code(config: Config) -> tuple[Config, tuple[str, ...]]:

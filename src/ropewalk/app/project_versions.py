@@ -2,7 +2,7 @@
 
 Each version is an app of its own, with the tools and settings of its time. All share one store and one engine, so runs
 of any version are listed, followed and stopped alike. A request, or whatever else starts runs, takes the present
-version with `use`. Who keeps something of a version, such as its schedules, is told of each new one by `follow`.
+version with `use`. Code that keeps something of a version, such as its schedules, takes each new one with `follow`.
 """
 
 from __future__ import annotations

@@ -24,13 +24,14 @@ from .flow_list import FlowFile, FlowList
 from .python_file import load_from_python, python_place
 
 if TYPE_CHECKING:
+    from ..config.settings import Config
     from .app import App
     from .project_versions import ProjectVersions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """What a reload has changed, and everything that is wrong now."""
+    """The result of a reload: the changes, and everything that is wrong now."""
 
     # Modules, settings files and definitions, as they are used from now on.
     changed: Sequence[str] = ()
@@ -58,9 +59,16 @@ class Reloader:
         """Python files that cannot be read, by path; some are no modules and no flows yet."""
 
     @property
+    def config(self) -> Config:
+        """The configuration in use."""
+        config = self._versions.context.config
+        assert config is not None  # an opened project has one
+        return config
+
+    @property
     def directory(self) -> Path:
         """The directory of the project."""
-        return Path(self._versions.app.project or ".")
+        return self.config.directory
 
     def flows(self) -> Iterator[str]:
         """Yield the ids of the definitions that are served."""
@@ -81,7 +89,7 @@ class Reloader:
 
         flows = self._flows
         right = {id for id, file in flows.items() if not self._flow_problems[str(file.path)]}
-        changed = {id for id in right & earlier.keys() if flows[id] != earlier[id] or _holds(flows[id], paths)}
+        changed = {id for id in right & earlier.keys() if not earlier[id].is_unchanged() or _holds(flows[id], paths)}
         # A flow in Python changes with its file.
         modules = {self._shown(path) for path in renewed}
         return Reload(
@@ -97,7 +105,7 @@ class Reloader:
     def _code_among(self, paths: Iterable[Path]) -> list[Path]:
         """Return the paths of imported modules, flows in Python and settings files."""
         flows = [place[0] for file in self._flows.values() if (place := python_place(file.path)) is not None]
-        files = {os.path.realpath(file) for file in (*self._versions.context.config_files, *flows)}
+        files = {os.path.realpath(file) for file in (*self.config.files, *flows)}
         files |= imported_files(self.directory)
         return [path for path in paths if str(path) in files]
 
@@ -107,7 +115,7 @@ class Reloader:
         for path in changed:  # Python compares bytecode by seconds, and a file may change twice in one
             if path.suffix == ".py":
                 Path(cache_from_source(str(path))).unlink(missing_ok=True)
-        file = earlier.context.config_file
+        file = self.config.file
         try:
             if file is not None and not os.path.lexists(file):
                 raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
@@ -160,7 +168,7 @@ class Reloader:
             problems = await self._problems_in(app, file)
             if not problems:
                 self._good[path] = file, app.load(file.path) if place is None else load_from_python(*place)
-            elif good is not None and file.stamp is not None and good[0].stamp != file.stamp:
+            elif good is not None and file.stamp is not None and not good[0].is_unchanged():
                 app.definitions.kept[path] = KeptVersion(file.path, file.stamp, good[1])
             if self._is_ours(listed, file):
                 self._flow_problems[path] = problems
@@ -171,7 +179,7 @@ class Reloader:
         return flows.is_named or file.kind in NOTATIONS or is_known
 
     def _list(self, app: App) -> FlowList:
-        return app.jobs.flow_list(self.directory, [*app.context.served_flows, *self._files])
+        return app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
 
     async def _problems_in(self, app: App, file: FlowFile) -> Sequence[Problem]:
         """Return what is wrong with a definition as its file is now."""

@@ -81,7 +81,7 @@ async def _reload_on_change(versions: ProjectVersions, reloader: Reloader, folde
         ignore_dirs = (*DefaultFilter.ignore_dirs, *_IGNORED)
 
         def __call__(self, change: Change, path: str) -> bool:
-            is_ours = path.endswith(_SUFFIXES) or Path(path) in versions.context.config_files
+            is_ours = path.endswith(_SUFFIXES) or Path(path) in reloader.config.files
             return is_ours and super().__call__(change, path)
 
     changes = awatch(*folders, watch_filter=Relevant(), ignore_permission_denied=True)
