@@ -53,6 +53,7 @@ The functions at the end turn exceptions of other people's code into text that e
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -65,6 +66,15 @@ from .fast_dataclass import dataclass
 def install_command(extra: str) -> str:
     """Return the command that installs an optional extra, such as `http`."""
     return f'pip install "ropewalk[{extra}]"'
+
+
+def display_path(file: str | os.PathLike[str]) -> str:
+    """Return the path of a file for messages: relative to the working directory if the file is below it."""
+    name = os.fspath(file)
+    try:
+        return name.removeprefix(os.path.join(os.getcwd(), ""))
+    except FileNotFoundError:  # the working directory was deleted
+        return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from ..errors import (
     RopewalkError,
     ToolError,
     ToolNotApproved,
+    display_path,
     message_of,
 )
 from ..source.locations import Lines
@@ -108,7 +109,7 @@ def problem_payload(problem: Problem, door: Door) -> dict[str, Any]:
     problem = word_problem(problem, door)
     place = problem.place
     return {
-        "file": place.file if place else None,
+        "file": display_path(place.file) if place else None,
         "line": place.line if place else None,
         "column": place.column if place else None,
         "path": problem.path,
