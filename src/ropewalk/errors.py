@@ -77,6 +77,18 @@ def display_path(file: str | os.PathLike[str]) -> str:
         return name
 
 
+def relative_paths(text: str) -> str:
+    """Return a message in which every path below the working directory is relative to it."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # the working directory was deleted
+        return text
+    if here not in text or here == os.sep:
+        return text
+    path = rf"(?<![\w./-]){re.escape(here)}(?:{re.escape(os.sep)}(?=[\w.@-])|(?![\w./-]))"
+    return re.sub(path, lambda match: "" if match[0].endswith(os.sep) else ".", text)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A position in a file.
