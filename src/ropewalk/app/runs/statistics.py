@@ -66,14 +66,12 @@ def success_rates(context: Context, limit: int = DEFAULT_RATED) -> dict[str, Rat
             break
         if row.status not in ENDS:
             continue
-        fingerprint, full_row = str(row.fingerprint), None
-        if fingerprint not in flows or not fingerprint or not context.store.durable:
+        fingerprint = str(row.fingerprint)
+        if fingerprint not in flows or not fingerprint:
             full_row = context.store.get_run(row.id)
             flows[fingerprint] = None if full_row is None else _flow_of(context, full_row)
         flow = flows[fingerprint]
-        # A store in memory keeps failures in the result alone.
-        result: Any = None if full_row is None else full_row.result
-        outcomes = {} if flow is None else tool_outcomes(flow, context.history(row.id), result or {})
+        outcomes = {} if flow is None else tool_outcomes(flow, context.history(row.id), {})
         for tool, success in outcomes.items():
             successes, failures = counts.get(tool, (0, 0))
             counts[tool] = successes + success, failures + (not success)
