@@ -76,6 +76,8 @@ def split_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     for pair in pairs:
         name, separator, text = pair.partition("=")
+        if pair.startswith("-") and option == "argument":
+            raise UsageError(f"{pair} comes after `--`, where nothing is an option; put it before `--`")
         if not separator or not name:
             raise UsageError(f"{option} {pair!r}: must be name=value")
         if name in texts:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Findings:
-    """What the check of some definitions has found."""
+    """The problems and warnings of several definitions."""
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
