@@ -142,7 +142,7 @@ def _import(file: Path) -> Any:
     except Exception as error:
         del sys.modules[own_name]
         why, place = describe_import_error(error, Path(folder))
-        message = f"{'the file' if place is not None else file} cannot be imported: {why}"
-        raise InvalidFlow([Problem(path="", message=message, place=place)]) from error
+        named = "" if place is not None else f"{file} "
+        raise InvalidFlow([Problem(path="", message=f"{named}cannot be imported: {why}", place=place)]) from error
     _modules[path] = stamp, module
     return module
