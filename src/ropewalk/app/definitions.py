@@ -22,7 +22,7 @@ from weakref import ref
 
 from ..check import UNKNOWN_TOOL, Checked, ToolCard, Tools, check
 from ..config.settings import Limits
-from ..errors import InvalidFlow, NotFound, Problem
+from ..errors import InvalidFlow, NotFound, Problem, display_path
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, RunRow, Store
@@ -387,8 +387,6 @@ class Definitions:
         if prepared.origin is None:
             return None
         from pathlib import Path
-
-        from ..config.toml import display_path
 
         with suppress(InvalidFlow, NotFound):
             result = self.get(Path(display_path(Path(prepared.origin))))

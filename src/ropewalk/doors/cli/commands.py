@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "new": ("definitions:new", "Create a new project with a working example."),
-    "validate": ("definitions:validate", "Check a definition without running it."),
+    "validate": ("validate:validate", "Check definitions, or the whole project, without running them."),
     "preview": ("definitions:preview", "Preview a run: its nodes, their order and their tools."),
     "graph": ("definitions:graph", "Draw a definition as text, Mermaid or SVG."),
     "convert": ("definitions:convert", "Translate a definition to another notation."),
