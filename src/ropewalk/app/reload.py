@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.modules import describe_import_error, fresh_modules, imported_files
-from ..config.toml import display_path
-from ..errors import ConfigError, InvalidFlow, Problem, RopewalkError
+from ..errors import ConfigError, InvalidFlow, Problem, RopewalkError, display_path
 from ..fast_dataclass import dataclass
 from ..notations.registry import NOTATIONS
 from .definitions import KeptVersion
