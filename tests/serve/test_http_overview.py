@@ -70,9 +70,8 @@ def test_an_overview_counts_runs_and_groups_failures_that_differ_in_numbers(serv
     assert {status: counts[3] for status, counts in found["statuses"].items()} == {
         "failed": 3, "completed": 1, "waiting": 1, "running": 1,
     }  # fmt: skip
-    assert [(d["name"], d["runs"], d["statuses"]) for d in found["definitions"]][0] == (
-        "halving", 4, {"failed": 3, "completed": 1},
-    )  # fmt: skip
+    first = found["definitions"][0]
+    assert (first["name"], first["runs"], first["statuses"]) == ("halving", 4, {"failed": 3, "completed": 1})
     [failure] = found["failures"]
     assert {key: failure[key] for key in ("name", "node", "message", "count", "runId")} == {
         "name": "halving", "node": "half", "message": "5 is odd", "count": 3, "runId": "half-5",

@@ -1,26 +1,29 @@
-"""What a person on duty looks at first: the runs of a time, how they failed, what waits, schedules, workers and queues.
+"""The overview of a project for the person on duty: runs, failures, waits, schedules, workers and queues.
 
-`overview` reads it, and `presenters.overview_data` presents it. The store counts, so the time does not grow with what
-runs have recorded.
+`duty.py` reads it, and `presenters.overview_data` presents it.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
 
+from ..config.settings import Queue
+from ..errors import ConfigError, StoreError
 from ..fast_dataclass import dataclass
 from ..journal.run_counts import FailureCount, RunCount
-from .schedules import ScheduleList, list_schedules
-from .work import Work, read_work
 
 if TYPE_CHECKING:
-    from .app import App
+    from datetime import datetime
+
+    from ..journal.postgres.worker_registry import WorkerRow
+    from ..workers.schedules import ScheduleRow
 
 _MAX_MESSAGE: Final = 300  # characters of an error
+_UPCOMING: Final = 3  # due times that are shown
 _INDEX: Final = re.compile(r"\[\d+\]|@\d+")  # of an iteration in the path of a node
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -44,6 +47,32 @@ class FailureGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleList:
+    """The schedules of a store; `unavailable` is why there are none that could be started or paused, or None."""
+
+    rows: Sequence[ScheduleRow]
+    unavailable: StoreError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """The runs of a queue: how many wait in it, how many are in progress, and its limits."""
+
+    name: str
+    waiting: int
+    running: int
+    limits: Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The queues of a store and the workers that serve them; `workers` is None where a store has none."""
+
+    queues: Sequence[QueueState]
+    workers: Sequence[WorkerRow] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The runs that started in each period between `edges`, and what is in progress now."""
 
@@ -54,22 +83,6 @@ class Overview:
     waits: Mapping[str, int]
     schedules: ScheduleList
     work: Work
-
-
-def overview(app: App, since: float, until: float, periods: int) -> Overview:
-    """Read the overview of the runs that started in a time."""
-
-    # Blocking. `since` and `until`: seconds since the epoch.
-    step = (until - since) / periods
-    edges = [*(since + step * number for number in range(periods)), until]
-    return Overview(
-        edges=edges,
-        runs=app.store.count_runs(edges),
-        failures=group_failures(app.store.count_failures(since, until)),
-        waits=_count_waits(app.runs.waiting()),
-        schedules=list_schedules(app),
-        work=read_work(app),
-    )
 
 
 def group_failures(failures: Iterable[FailureCount]) -> list[FailureGroup]:
@@ -112,7 +125,21 @@ def _merged(latest: FailureGroup, earlier: FailureGroup) -> FailureGroup:
     return replace(latest, count=latest.count + earlier.count, last=max(latest.last, earlier.last))
 
 
-def _count_waits(waits: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    return Counter(
-        "questions" if "question" in wait else "approvals" if "approval" in wait else "events" for wait in waits
-    )
+def next_due_times(row: ScheduleRow) -> list[datetime]:
+    """Return the next due times of a schedule in its time zone; none while it is paused."""
+    from ..workers.cron import next_due
+
+    times = [] if row.next is None else [row.next]
+    try:
+        while times and len(times) < _UPCOMING:
+            times.append(next_due(row.cron, row.timezone, times[-1]).astimezone(ZoneInfo(row.timezone)))
+    except ConfigError:  # an earlier version stored a line that this one cannot read
+        pass
+    return times
+
+
+def run_of(row: ScheduleRow) -> str | None:
+    """Return the id of the run for the last due time of a schedule, if it still exists."""
+    from ..workers.schedules import scheduled_run_id
+
+    return scheduled_run_id(row.name, row.last.isoformat()) if row.last is not None and row.status is not None else None

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ..journal.protocol import Definition, RunRow, iso
 from ..values import Json
 from .cron_text import cron_text
+from .overview import next_due_times, run_of
 from .runs.liveness import current_node, liveness_flags, liveness_of, shown_status, status_of, waiting_run_ids
 from .runs.steps import run_summary
-from .schedules import next_due_times, run_of
 
 if TYPE_CHECKING:
     from ..ir import Flow
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from ..tools.toolbox import Toolbox
     from ..workers.schedules import ScheduleRow
     from .context import Context
-    from .overview import FailureGroup, Overview
-    from .work import QueueState
+    from .overview import FailureGroup, Overview, QueueState
 
 _MAX_MESSAGE: Final = 300  # characters of an error in a list
 _MAX_DEFINITIONS: Final = 50  # of an overview

@@ -1,4 +1,4 @@
-"""The command `overview`: what a person on duty looks at first."""
+"""The command `overview`: runs, failures, waits, schedules and queues on one screen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from ...app.overview import overview as read_overview
+from ...app.duty import overview as read_overview
 from ...app.presenters import overview_data
 from .dispatch import Answer, UsageError
 from .options import Json, Project, StoreAddress

@@ -8,9 +8,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from ...app.overview import overview
+from ...app.duty import list_schedules, overview
 from ...app.presenters import overview_data, schedule_line
-from ...app.schedules import list_schedules
 from ...errors import InvalidValue
 from ..errors import error_payload
 from ..remedies import Door
