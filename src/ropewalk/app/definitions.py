@@ -16,13 +16,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
-from os.path import isfile
+from os.path import abspath, isfile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
 from ..check import UNKNOWN_TOOL, Checked, ToolCard, Tools, check
 from ..config.settings import Limits
-from ..errors import InvalidFlow, NotFound, Problem
+from ..errors import InvalidFlow, NotFound, Problem, display_path
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, RunRow, Store
@@ -60,6 +60,18 @@ class PreparedFile(NamedTuple):
     prepared: Prepared
 
 
+class KeptVersion(NamedTuple):
+    """The last good version of a file, used while the file is as it was when it was found wrong."""
+
+    path: Path
+    wrong: Stamp
+    good: Source
+
+    def is_in_use(self) -> bool:
+        """Return True if the file is still the wrong one."""
+        return self.wrong.still_fits(self.path)
+
+
 class Definitions:
     """Prepares definitions: reads, compiles and checks each once."""
 
@@ -72,11 +84,13 @@ class Definitions:
         self._prepared: dict[tuple[str, str, str | None], Prepared] = {}
         self._documents: dict[tuple[bytes, int], Prepared] = {}
         self._files: dict[str, PreparedFile] = {}
+        self.kept: dict[str, KeptVersion] = {}
+        """The last good versions of files that are wrong, by path."""
         self.imports_code = True
         """Whether a flow in a Python file may be imported."""
         self._stored: dict[tuple[str, str, str, int], Prepared] = {}
         self._compiled: dict[bytes, tuple[Compiled, str]] = {}
-        self._checked: dict[tuple[str, str | None, bool], tuple[int, Any, Checked]] = {}
+        self._checked: dict[tuple[Any, ...], tuple[int, Any, Checked]] = {}
 
     # --- the ways to a definition; `App.load` and `App.load_async` delegate to the last two -----------------------
 
@@ -185,6 +199,8 @@ class Definitions:
     def _of_file(self, source: str | PathLike[str]) -> Prepared:
         """Prepare a file, or the text of one; an unchanged file is not read again."""
         name = fspath(source)
+        if self.kept and (kept := self.kept.get(abspath(name))) is not None and kept.is_in_use():
+            return self.get(kept.good)
         if isinstance(source, PathLike) and ".py:" in name:
             from .python_file import NOT_IMPORTED, load_from_python, python_place
 
@@ -336,7 +352,8 @@ class Definitions:
     @gc_disabled
     def check(self, prepared: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
         """Check a definition against the tools there are, again only after a change of these."""
-        key = prepared.fingerprint, prepared.root, has_executor
+        # Documents of one flow may differ in their warnings: `$$other` and `$other` are the same text.
+        key = prepared.fingerprint, prepared.root, has_executor, prepared.warnings
         version = _ANY_TOOLS if has_executor else self.cards.toolbox.version
         known = self._checked.get(key)
         if known is not None and known[0] == version and (known[1] is prepared.file or not known[2].warnings):
@@ -386,8 +403,6 @@ class Definitions:
         if prepared.origin is None:
             return None
         from pathlib import Path
-
-        from ..config.toml import display_path
 
         with suppress(InvalidFlow, NotFound):
             result = self.get(Path(display_path(Path(prepared.origin))))
