@@ -10,7 +10,6 @@ from typing import TypedDict
 
 from ropewalk import tool
 
-
 log = logging.getLogger("desk")
 
 
