@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "run:resume",
         "Resume a crashed or waiting run. To rerun a finished run, use `runs retry`.",
     ),
+    "overview": ("overview:overview", "Show runs by status, failures by error, what waits, schedules and queues."),
     "runs ls": ("runs:ls", "List runs, newest first."),
     "runs show": ("runs:show", "Show one run: its steps, results and errors."),
     "runs watch": ("runs:watch", "Follow a run live, in any process."),

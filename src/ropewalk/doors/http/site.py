@@ -28,7 +28,7 @@ from starlette.exceptions import HTTPException
 from ...errors import RopewalkError
 from ...events import Event
 from ..security import SESSION, SESSIONS, AuthMiddleware, Sessions, Site, at_root, root_of
-from . import definitions, plans, runs, tools
+from . import definitions, overview, plans, runs, tools
 from .errors import REFUSALS, Answer, Route, answer_error, answer_fault, answer_misfit, answer_refusal
 from .flow_files import FlowFiles
 from .health import HealthChecks
@@ -217,6 +217,8 @@ def _routes(app: App, files: FlowFiles) -> FastAPI:
         runs.contents_router,
         runs.router,
         definitions.router,
+        overview.router,
+        tools.stats_router,
         tools.router,
         plans.router,
         sessions_router,
