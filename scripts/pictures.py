@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -166,7 +167,8 @@ def served(project: str, folder: Path) -> Iterator[str]:
             url = process.stdout.readline().partition("/?token=")[0]
             for run in LIVE.get(project, []):
                 if post(url, "/api/runs", run).get("new") is False:  # of a project that was kept
-                    post(url, f"/api/runs/{run['runId']}/resume", {})
+                    with contextlib.suppress(urllib.error.HTTPError):  # the server has taken it by itself
+                        post(url, f"/api/runs/{run['runId']}/resume", {})
             yield url
         finally:
             process.terminate()  # what waits stays where it is; the next start begins it anew
