@@ -16,9 +16,9 @@ import pytest
 
 from patience import until
 from postgres_server import PostgresServer
-from ropewalk.journal.postgres.schedules import Timetable, TimetableRow
 from ropewalk.journal.postgres.session import parse_target
 from ropewalk.journal.postgres.worker_registry import WorkerRegistry
+from ropewalk.journal.sql.timetable import Timetable, TimetableRow
 from ropewalk.workers.schedules import ScheduleClock, format_time, scheduled_run_id
 
 from .crew import Crew

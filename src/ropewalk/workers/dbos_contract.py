@@ -32,11 +32,9 @@ PUBLIC: Final[dict[str, tuple[str, ...]]] = {
         "retry_connection_errors",
     ),
     "DBOSClient.cancel_workflows": (),
-    "DBOSClient.delete_schedule": (),
     "DBOSClient.delete_workflows": (),
     "DBOSClient.destroy": (),
     "DBOSClient.enqueue_in_transaction": (),
-    "DBOSClient.list_schedules": ("workflow_name",),
     "DBOSClient.register_queue": (
         "polling_interval_sec", "on_conflict", "global_concurrency", "worker_concurrency", "limiter",
     ),
