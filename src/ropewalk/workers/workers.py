@@ -151,11 +151,7 @@ class Workers:
             InvalidFlow, InvalidInput: The definition or the input is wrong.
         """
         app = self._app
-        if not app.distributed and self._queue is None:
-            raise StoreError(
-                "this store queues no runs: use a store in a file, or one in Postgres with"
-                ' engine = "dbos" in [store] of ropewalk.toml'
-            )
+        self._require_queues()
         check_run_id(run_id)
         job = await app.jobs.make(
             loaded,
@@ -168,6 +164,31 @@ class Workers:
             undo=undo,
         )
         return await self.engine.submit(job, queue, priority)
+
+    async def enqueue(self, job: Job, queue: str | None = None, priority: int | None = None) -> str:
+        """Queue a prepared run for the workers.
+
+        Args:
+            job: The run.
+            queue: Name of the queue. Default: `default`.
+            priority: From 1, which is taken first. Default: 100.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            StoreError: The store keeps no queues.
+            NotFound: There is no such queue.
+        """
+        self._require_queues()
+        return await self.engine.submit(job, queue, priority or DEFAULT_PRIORITY)
+
+    def _require_queues(self) -> None:
+        if not self._app.distributed and self._queue is None:
+            raise StoreError(
+                "this store queues no runs: use a store in a file, or one in Postgres with"
+                ' engine = "dbos" in [store] of ropewalk.toml'
+            )
 
     async def serve(
         self,

@@ -47,7 +47,7 @@ from .output import columns, configure_logging, duration, moment, notify, raised
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
-from .session import Interrupts, with_app
+from .session import Interrupts, warn_of_idle_schedules, with_app
 from .signals import Stay, Wait, store_options, wait_lines
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ _Undo: TypeAlias = Annotated[
 ]
 _Priority: TypeAlias = Annotated[
     int,
-    Parameter(validator=validators.Number(gte=1), help="Priority in the queue; 1 is the highest (with --engine dbos)."),
+    Parameter(validator=validators.Number(gte=1), help="Priority in the queue; 1 is the highest."),
 ]
 
 
@@ -163,6 +163,7 @@ def run(
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         ask_on_terminal(app)
+        await warn_of_idle_schedules(app)
         definition = await _load_with_warnings(app, source, variables)
         if wait is False:
             return await _queued_answer(app, await submit(app, definition, None))

@@ -7,6 +7,7 @@ servers: `doors.http` and `doors.mcp` answer the requests.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -26,7 +27,7 @@ from ..security import TOKEN, new_token, serve_until_cancelled, token_given
 from .dispatch import Answer
 from .options import Log, LogLevel, Project, StoreAddress
 from .output import configure_logging, notify
-from .session import Interrupts, directory, with_app
+from .session import Interrupts, directory, warn_of_idle_schedules, with_app
 from .streams import write_stdout
 
 if TYPE_CHECKING:
@@ -49,6 +50,13 @@ def serve(
         tuple[str, ...],
         Parameter(negative=(), help="Additional host name under which clients reach this server; repeatable."),
     ] = (),
+    worker: Annotated[
+        bool,
+        Parameter(
+            negative="--no-worker",
+            help="Also execute queued runs and schedules. With --engine dbos, `ropewalk worker` executes them.",
+        ),
+    ] = True,
     log: Log = "text",
     log_level: LogLevel = None,
     store: StoreAddress = None,
@@ -79,7 +87,9 @@ def serve(
         # The shell of the reader fills in a configured token, so that no log holds it.
         shown_token = token if configured_token is None else f"${TOKEN}"
         write_stdout(f"http://{host_in_url}:{listening.getsockname()[1]}/?token={shown_token}\n")
-        async with recovering(app):
+        if not worker or app.distributed:
+            await warn_of_idle_schedules(app)
+        async with recovering(app), app.workers.executing() if worker else contextlib.nullcontext():
             await serve_until_cancelled(site, listening, _STREAM_GRACE)
         return Answer()
 
@@ -173,6 +183,7 @@ def mcp(
 
         async def on_stdio(app: App, _: Interrupts) -> Answer:
             await _require_valid(app, files)
+            await warn_of_idle_schedules(app)
             await wire.serve(_make_door(app, config, files))
             return Answer()
 
@@ -186,6 +197,7 @@ def mcp(
 
     async def on_http(app: App, _: Interrupts) -> Answer:
         await _require_valid(app, files)
+        await warn_of_idle_schedules(app)
         door = _make_door(app, config, files)
         await serve(door, address, token, lambda url: _announce(url, token), config.mcp_server.max_sessions)
         return Answer()
