@@ -29,7 +29,7 @@ _RUN = (
 
 def fill(store: Any, runs: int, end: float) -> None:
     """Write the rows of runs that ended in the week before."""
-    document, result = b'"%s"' % (b"d" * 400), b'"%s"' % (b"r" * 400)
+    document, result = b'"%s"' % (b"d" * 400), b'"%s"' % (b"r" * 1500)
 
     def row(n: int) -> tuple[Any, ...]:
         started, flow = end - WEEK + WEEK * n / runs, f"flow {n % 40}"

@@ -73,3 +73,10 @@ def test_names_of_several_types_are_told_together() -> None:
     with pytest.raises(InvalidFlow) as caught:
         App("memory").load(document)
     assert [problem.path for problem in caught.value.problems] == ["nodes[0].outputVar", "nodes[1].outputVar"]
+
+
+@pytest.mark.parametrize("kind", ["chain", "composition"])
+def test_steps_instead_of_nodes_are_one_problem(kind: str) -> None:
+    with pytest.raises(InvalidFlow) as caught:
+        App("memory").load({"kind": kind, "name": "c", "steps": [{"id": "a", **STEP}]})
+    assert [str(problem) for problem in caught.value.problems] == ["steps: unknown key; did you mean nodes?"]

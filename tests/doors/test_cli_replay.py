@@ -33,7 +33,11 @@ def test_what_differs_is_shown_and_can_be_taken_over(project):
     assert "  up: args.text of upper differs\n" in shown
     assert '    was "b!"\n    now "a!"\n' in shown
     written = project("test", "--update")
-    assert (written.code, "  written: shout.test.yaml now expects the current results\n" in written.out) == (1, True)
+    assert (written.code, written.out.splitlines()) == (0, [
+        "↻ shout.test.yaml: accepted, the file now expects",
+        *shown.splitlines()[1:-1],
+        "1 updated",
+    ])  # fmt: skip
     assert project("test").code == 0
     assert "text: a!" in file.read_text()
 
@@ -183,10 +187,17 @@ expect: {status: completed}
     assert "other" not in file.read_text()
 
 
+def test_an_update_that_cannot_know_an_answer_fails(project):
+    project.write("one.yaml", "kind: chain\nnodes: [{id: up, type: tool, tool: upper, params: {text: a}}]\n")
+    project.write("one.test.yaml", "kind: test\nflow: one.yaml\ncalls: {}\nexpect: {status: completed}\n")
+    done = project("test", "--update", "one.test.yaml")
+    assert (done.code, done.out.splitlines()[0], done.out.splitlines()[-1]) == (1, "✗ one.test.yaml", "1 failed")
+
+
 def test_a_case_without_calls_is_updated(project):
     project.write("still.yaml", "kind: chain\nnodes: [{id: x, type: transform, input: 1}]\n")
     file = project.write("still.test.yaml", "kind: test\nflow: still.yaml\nexpect: {status: failed}\n")
-    assert project("test", "--update", "still.test.yaml").code == 1
+    assert project("test", "--update", "still.test.yaml").code == 0
     assert (project("test", "still.test.yaml").code, "calls" in file.read_text()) == (0, False)
 
 

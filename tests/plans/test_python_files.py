@@ -100,3 +100,88 @@ def test_only_paths_are_imported(folder: Path) -> None:
     with pytest.raises(NotFound):
         app.load(f"{folder}/reports.py:total")
     assert app.load(folder / "reports.py:total").name == "total"
+
+
+SCRIPT = """import asyncio
+from ropewalk import App, plan, tool
+
+@tool
+async def price(item: str) -> int:
+    return 3
+
+@tool
+def stock(item: str) -> int:
+    return 3
+
+class Shop: ...
+
+shop = Shop()
+
+def helper(item: str) -> int:
+    return stock(item)
+
+@plan
+async def total(item: str) -> int:
+    price(item)
+    shop.open()
+    helper(item)
+    return await price(unknown)
+
+async def main() -> None:
+    print(await total("tea"))
+"""
+
+
+def problems_of(source: Path) -> list[str]:
+    async def check() -> list[str]:
+        async with App("memory") as app:
+            return [f"{p.place.line if p.place else 0}: {p}" for p in (await app.validate(source)).problems]
+
+    return asyncio.run(check())
+
+
+@pytest.mark.parametrize("name", ["script.py", "script.py:total"])
+@pytest.mark.parametrize("start", ["asyncio.run(main())", "result = asyncio.run(main())", "print(asyncio.run(main()))"])
+def test_a_file_that_starts_its_program_says_where(tmp_path: Path, name: str, start: str) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(f"{SCRIPT}\n{start}\n")
+    call = start.removeprefix("result = ")
+    advice = f'move this line below `if __name__ == "__main__":`, and name the flow: {file}:total'
+    found = problems_of(tmp_path / name)
+    assert found == [
+        f"29: {'asyncio.run(main())' if 'print' in call else call} starts the program of this file; {advice}"
+    ]
+    file.write_text(f"{SCRIPT}\nif __name__ == '__main__':\n    {start}\n")
+    assert "starts the program" not in str(problems_of(tmp_path / name))
+
+
+def test_a_program_without_flows_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("import asyncio\nasync def main(): ...\nasyncio.run(main())\n")
+    assert problems_of(tmp_path / "job.py")[0].endswith(
+        f"it has no flow with @plan; start it with: python {tmp_path / 'job.py'}"
+    )
+
+
+def test_a_failed_import_names_its_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("def f():\n    raise KeyError('no')\nf()\n")
+    assert problems_of(tmp_path / "bad.py:x") == [f"2: {tmp_path / 'bad.py'} cannot be imported: KeyError('no')"]
+
+
+def test_a_missing_await_is_reported_with_everything_else(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "p.yaml").write_text(
+        "kind: plan\nname: p\nextra: 1\ntools: {send: {id: send}}\ncode: |\n  send(to=1)\n  yield 2\n"
+    )
+    found = problems_of(tmp_path / "script.py:total")
+    assert sorted(problem.partition(";")[0] for problem in found) == [
+        "17: helper calls a tool",
+        "21: price(item) is never awaited",
+        "22: shop is a Shop, which is not JSON",
+        "23: helper(item) is never awaited",
+        "24: name 'unknown' is not defined",
+    ]
+    assert [problem.partition(";")[0] for problem in problems_of(tmp_path / "p.yaml")] == [
+        "3: extra: unknown key",
+        "6: code: line 1: send(to=1) is never awaited",
+        "7: code: line 2: yield outside of a function",
+    ]

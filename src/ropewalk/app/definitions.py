@@ -76,7 +76,7 @@ class Definitions:
         """Whether a flow in a Python file may be imported."""
         self._stored: dict[tuple[str, str, str, int], Prepared] = {}
         self._compiled: dict[bytes, tuple[Compiled, str]] = {}
-        self._checked: dict[tuple[str, str | None, bool], tuple[int, Any, Checked]] = {}
+        self._checked: dict[tuple[Any, ...], tuple[int, Any, Checked]] = {}
 
     # --- the ways to a definition; `App.load` and `App.load_async` delegate to the last two -----------------------
 
@@ -215,7 +215,7 @@ class Definitions:
         if name.endswith(".py") and isfile(name):
             from .python_file import describe_python_file
 
-            raise InvalidFlow([Problem(path="", message=f"{name}: {describe_python_file(name)}")])
+            raise InvalidFlow([describe_python_file(name)])
         from pathlib import Path
 
         from ..source.document import with_places
@@ -320,8 +320,8 @@ class Definitions:
         if not is_plan:
             prepared = self._share(flow.compiled, flow.fingerprint)
             return prepared if flow.read_result is None else replace(prepared, read_result=flow.read_result)
-        document = source.document_for(toolbox, self.cards.effects)
         with source.program.located_problems():
+            document = source.document_for(toolbox, self.cards.effects)
             prepared = self.get(document, source.program.as_document(document))
         prepared = replace(prepared, read_result=source.read_result)
         source.known = ref(self), toolbox.version, prepared
@@ -336,7 +336,8 @@ class Definitions:
     @gc_disabled
     def check(self, prepared: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
         """Check a definition against the tools there are, again only after a change of these."""
-        key = prepared.fingerprint, prepared.root, has_executor
+        # Documents of one flow may differ in their warnings: `$$other` and `$other` are the same text.
+        key = prepared.fingerprint, prepared.root, has_executor, prepared.warnings
         version = _ANY_TOOLS if has_executor else self.cards.toolbox.version
         known = self._checked.get(key)
         if known is not None and known[0] == version and (known[1] is prepared.file or not known[2].warnings):

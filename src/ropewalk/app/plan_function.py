@@ -96,6 +96,8 @@ class Plan(Generic[P, R]):
             document["description"] = self.description
         if signature.output_schema:
             document["output"] = signature.output_schema
+        if self.program.refused_names:
+            document["inputs"] = list(self.program.refused_names)
         if self.program.transforms:
             document["transforms"] = dict(self.program.transforms)
         if self.mcp_prompt:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib.util
 import os
 import re
 import sys
+import traceback
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidFlow, NotFound, Problem
+from ..errors import InvalidFlow, NotFound, Place, Problem
 from ..values import did_you_mean, digest
 
 _PLACE = re.compile(r"(.+\.py):([^\W\d]\w*)", re.DOTALL)
+_LOOP_STARTERS = ("asyncio.run", "anyio.run", "trio.run", "uvloop.run")
 NOT_IMPORTED = "not imported"
 """The keyword of a problem of a flow that is not imported, because no code of the project runs."""
 _modules: dict[str, tuple[Any, Any]] = {}
@@ -30,6 +33,9 @@ def load_from_python(file: Path, name: str) -> Any:
     """Import a Python file and return a flow of it."""
     if not file.is_file():
         raise NotFound("file", str(file))
+    # `asyncio.run` fails in a running loop, after whatever the file does before it. Without one, it works.
+    if asyncio._get_running_loop() is not None and (start := _started_loop(_tree_of(file))) is not None:
+        raise InvalidFlow([_program_problem(file, start, f"{file}:{name}")])
     module = _import(file)
     flows = [key for key, value in vars(module).items() if is_flow(value)]
     value = getattr(module, name, None)
@@ -41,22 +47,60 @@ def load_from_python(file: Path, name: str) -> Any:
     raise NotFound("flow", f"{file}:{name}", suggestion=did_you_mean(name, flows) or (flows[0] if flows else None))
 
 
-def describe_python_file(file: str) -> str:
+def describe_python_file(file: str) -> Problem:
     """Say how to use a Python file that was passed as a definition."""
 
     # The file is read, and not executed.
-    try:
-        tree = compile(Path(file).read_bytes(), file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    except (SyntaxError, ValueError):
-        tree = ast.Module([], [])
-    plans = [item.name for item in tree.body if isinstance(item, ast.AsyncFunctionDef) and item.decorator_list]
+    tree = _tree_of(Path(file))
+    functions = (item for item in tree.body if isinstance(item, ast.AsyncFunctionDef))
+    plans = [item.name for item in functions if any(map(_is_plan_decorator, item.decorator_list))]
+    if (start := _started_loop(tree)) is not None:
+        return _program_problem(Path(file), start, f"{file}:{plans[0] if len(plans) == 1 else 'NAME'}" if plans else "")
     if plans or not any(map(_is_plan_statement, tree.body)):
-        return f"a Python file is not a document; name the flow in it: {file}:{plans[0] if len(plans) == 1 else 'NAME'}"
-    name = re.sub(r"\W", "_", Path(file).stem)
-    return (
-        "this file has the statements of a plan, but no function; indent them below `code: |` in a YAML file with "
-        f"`kind: plan` and `name: {name}`, or move them into a function with @plan and name it as {file}:{name}"
-    )
+        name = plans[0] if len(plans) == 1 else "NAME"
+        message = f"a Python file is not a document; name the flow in it: {file}:{name}"
+    else:
+        name = re.sub(r"\W", "_", Path(file).stem)
+        message = (
+            "this file has the statements of a plan, but no function; indent them below `code: |` in a YAML file with "
+            f"`kind: plan` and `name: {name}`, or move them into a function with @plan and name it as {file}:{name}"
+        )
+    return Problem(path="", message=f"{file}: {message}")
+
+
+def _program_problem(file: Path, start: ast.Call, flow: str) -> Problem:
+    """Say that a file starts an event loop while it is imported, and where; `flow` is a flow in it, "" without one."""
+    advice = f'move this line below `if __name__ == "__main__":`, and name the flow: {flow}'
+    if not flow:
+        advice = f"it has no flow with @plan; start it with: python {file}"
+    line = file.read_text(encoding="utf-8", errors="replace").splitlines()[start.lineno - 1]
+    place = Place(str(file), start.lineno, start.col_offset + 1, line)
+    return Problem(path="", message=f"{ast.unparse(start)[:60]} starts the program of this file; {advice}", place=place)
+
+
+def _tree_of(file: Path) -> ast.Module:
+    """Read the syntax tree of a Python file without executing it; an empty one if it has errors."""
+    try:
+        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        tree: ast.Module = compile(file.read_bytes(), str(file), "exec", flags)
+    except (SyntaxError, ValueError, OSError):
+        return ast.Module([], [])
+    return tree
+
+
+def _started_loop(tree: ast.Module) -> ast.Call | None:
+    """Return the call of `asyncio.run`, or of its like, that every import of a file makes; None without one."""
+    for statement in tree.body:
+        if isinstance(statement, ast.Expr | ast.Assign) and isinstance(statement.value, ast.Call):
+            for node in ast.walk(statement.value):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in _LOOP_STARTERS:
+                    return node
+    return None
+
+
+def _is_plan_decorator(node: ast.expr) -> bool:
+    called = node.func if isinstance(node, ast.Call) else node
+    return ast.unparse(called).rpartition(".")[2] == "plan"
 
 
 def _is_plan_statement(statement: ast.stmt) -> bool:
@@ -95,6 +139,8 @@ def _import(file: Path) -> Any:
     except InvalidFlow:
         raise
     except Exception as error:
-        raise InvalidFlow([Problem(path="", message=f"{file} cannot be imported: {error!r}")]) from error
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        place = Place(str(file), frames[-1].lineno or 1, (frames[-1].colno or 0) + 1, "") if frames else None
+        raise InvalidFlow([Problem(path="", message=f"{file} cannot be imported: {error!r}", place=place)]) from error
     _modules[path] = stamp, module
     return module

@@ -15,7 +15,7 @@ from .function import parameters
 from .refs import Ref
 from .scope import Binds, Trace, as_name
 from .step import NO_OPTIONS, Options, State, add, begin, end
-from .values import mistake
+from .values import close_coroutine, mistake
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,6 +75,7 @@ class Nodes:
 
     def _register_tool(self, callee: Any) -> Tool:
         if hasattr(callee, "__await__"):
+            close_coroutine(callee)
             raise mistake("the tool has already been called; pass the function and its arguments separately")
         if isinstance(callee, Ref):
             raise mistake(f"references stand for values, not for tools: {callee!r}")

@@ -20,13 +20,14 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, Final
 
-from ..errors import InvalidFlow, InvalidTool, Place, Problem
+from ..errors import InvalidFlow, InvalidTool, Place, Problem, Rejected, ToolError
 from ..expr.python.modules import MODULES
 from ..expr.reshape import TRANSFORMS
 from ..fast_dataclass import dataclass
 from ..plans.check.changes import changed_names
 from ..plans.interpret.language import KNOWN_NAMES, MODULE_NAMES
 from ..plans.read.names import own_names
+from ..servers import MODULE, name_of
 from ..tools.signature import describe, is_async
 from ..tools.tool import Tool, tool_of
 
@@ -152,6 +153,7 @@ class PlanProgram:
 
     # `tools`: Each tool by the name that the program uses.
     # `transforms`: The registered name of each transform by the name that the program uses.
+    # `refused_names`: Names of the module that a program cannot have, each with a problem of its own.
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.tools: dict[str, Tool] = {}
@@ -164,21 +166,24 @@ class PlanProgram:
         if not isinstance(source.node, ast.AsyncFunctionDef):
             line, column = source.at(source.node)
             raise source.problem(line, column, f"a plan is an async function; write async def {source.name}(...)")
+        self.refused_names: dict[str, None] = {}
         self._add(source, with_def=False)
-        if self._problems:
-            raise InvalidFlow(self._problems)
         self.code = "\n".join(line.text for line in self._lines) or "pass"
 
     @contextmanager
     def located_problems(self) -> Iterator[None]:
-        """Move the problems of an InvalidFlow of the block to their places in the file of the function."""
+        """Raise the problems of the function and those of an InvalidFlow of the block, at their places in its file."""
         try:
             yield
         except InvalidFlow as error:
-            located = InvalidFlow(map(self.located, error.problems), error.flow)
+            places = {problem.place for problem in self._problems}
+            others = (problem for problem in map(self.located, error.problems) if problem.place not in places)
+            located = InvalidFlow([*self._problems, *others], error.flow)
             located.warnings = tuple(map(self.located, error.warnings))
             located.unlisted, located.unknown = error.unlisted, error.unknown
             raise located from None
+        if self._problems:
+            raise InvalidFlow(self._problems)
 
     def located(self, problem: Problem) -> Problem:
         """Return a problem of the program with its place in the file of the function."""
@@ -252,6 +257,9 @@ class PlanProgram:
             self.tools[name] = tool
         elif (registered := _registered_name(value)) is not None:
             self.transforms[name] = registered
+        elif (server := name_of(value)) is not None:
+            text = f"from {MODULE} import {server}" + (f" as {name}" if name != server else "")
+            self._lines.append(_made_line(text, source, node))
         elif isinstance(value, types.ModuleType):
             self._use_module(name, value, source)
         # The rest becomes text of the program: an import, a function, or a constant.
@@ -262,6 +270,9 @@ class PlanProgram:
             self._inline(name, plan or value, node, source)
         elif getattr(builtins, name, None) is value:
             del self._values[name]
+        elif value is ToolError or value is Rejected:  # programs have them, under these names
+            if name != value.__name__:
+                self._lines.append(_made_line(f"{name} = {value.__name__}", source, node))
         elif _is_literal(value):
             self._lines.append(_made_line(f"{name} = {value!r}", source, node))
         elif isinstance(value, type):
@@ -270,25 +281,25 @@ class PlanProgram:
                 self._lines.append(_made_line(constructor, source, node))
             elif (base := _unknown_class(value)) is not None:
                 what = f"the class {base.__name__} is not known to plans"
-                self._report(source, node, f"{what}; a plan has dicts: write {{'name': value}}")
+                self._refuse(name, source, node, f"{what}; a plan has dicts: write {{'name': value}}")
             else:
                 self._inline(name, value, node, source)
         else:
             kind = type(value).__name__
-            self._report(source, node, f"{name} is a {kind}, which is not JSON; pass it as an argument of a tool")
+            self._refuse(name, source, node, f"{name} is a {kind}, which is not JSON; pass it as an argument of a tool")
 
     def _inline(self, name: str, function: Any, node: ast.Name, source: FunctionSource) -> None:
         if getattr(function, "__name__", name) != name:
-            self._report(source, node, f"{name} is another name of {function.__name__}; use {function.__name__}")
+            self._refuse(name, source, node, f"{name} is another name of {function.__name__}; use {function.__name__}")
             return
         try:
             inner = FunctionSource(function)
         except InvalidFlow:
-            self._report(source, node, f"{name} has no source; {_CALLABLE}")
+            self._refuse(name, source, node, f"{name} has no source; {_CALLABLE}")
             return
         is_function = not isinstance(inner.node, ast.ClassDef)
         if is_function and inner.node.decorator_list and not hasattr(self._values[name], PLAN):
-            self._report(source, node, f"{name} has a decorator; {_CALLABLE}")
+            self._refuse(name, source, node, f"{name} has a decorator; {_CALLABLE}")
             return
         self._add(inner, with_def=True)
 
@@ -305,8 +316,14 @@ class PlanProgram:
                 if (tool := tool_of(value)) is not None:
                     self.tools[path], self._values[path] = tool, value
                 else:
-                    advice = "put @tool above it" if callable(value) else f"write from {known} import {part.attr}"
-                    self._report(source, part, f"{path} is not a tool; {advice}")
+                    can_be_tool = callable(value) and name_of(value) is None
+                    advice = "put @tool above it" if can_be_tool else f"write from {known} import {part.attr}"
+                    self._refuse(name, source, part, f"{path} is not a tool; {advice}")
+
+    def _refuse(self, name: str, source: FunctionSource, node: ast.AST, message: str) -> None:
+        """Report a name that the program cannot have; the check takes it for a value of any type."""
+        self.refused_names[name] = None
+        self._report(source, node, message)
 
     def _report(self, source: FunctionSource, node: ast.AST, message: str) -> None:
         place = source.place(*source.at(node))

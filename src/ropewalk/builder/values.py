@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
-from inspect import signature
+from inspect import iscoroutine, signature
 from typing import Any, ParamSpec, TypeVar, cast
 
 import orjson
@@ -54,6 +54,12 @@ def mistake(message: str, word: str = "", known: Iterable[str] = ()) -> InvalidF
     where = place()
     near = did_you_mean(word, known) if word else None
     return InvalidFlow([Problem(path=spot(where), message=message, suggestion=near, place=where)])
+
+
+def close_coroutine(value: Any) -> None:
+    """Close a coroutine that is reported, so that Python does not report it again as never awaited."""
+    if iscoroutine(value):
+        value.close()
 
 
 _NUMBERS = ("timeout", "delay", "factor", "max_delay")
@@ -124,6 +130,7 @@ def _why(value: object, error: InvalidValue) -> str:
         name = getattr(value, "__name__", kind)
         return f"{name} is a function, not a value; to call it as a tool: flow.call({name}, ...)"
     if hasattr(value, "__await__"):
+        close_coroutine(value)
         return f"a {kind} has already been called; pass the function and its arguments: flow.call(function, ...)"
     return f"{value!r}: {error.message}" if len(repr(value)) < 60 else error.message
 

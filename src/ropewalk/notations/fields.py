@@ -374,7 +374,10 @@ def read_document_with_nodes(
     # A document without an id gets one that is the same at every reading, because results contain it.
     document, report = read_document(config, known, kind)
     fields = {"id": document.get("id") or _stable_id(kind, document), **defaults, "variables": {}, **document}
-    nodes = read_nodes(fields.pop("nodes", None), "nodes", report, 1, read)
+    value = fields.pop("nodes", None)
+    if value is None and any(problem.suggestion == "nodes" for problem in report):
+        return fields, [], report  # the nodes are there, under another key
+    nodes = read_nodes(value, "nodes", report, 1, read)
     if not nodes and not any(p.path == "nodes" for p in report):
         add_problem(report, "nodes", "must be a non-empty list of nodes")
     return fields, nodes, report

@@ -34,6 +34,7 @@ from ...fast_dataclass import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.sqlite.doctor import Unfinished
 from ...journal.sqlite.wal_check import orphan_wal
+from ...select.options import missing_libraries
 from ...source.document import escape_invisible
 from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
@@ -251,6 +252,8 @@ def _check_packages() -> Iterator[Finding]:
     yield Finding("packages", "fault" if packages else "ok", message)
     if "mcp" in missing:
         yield Finding("mcp", "note", f"not installed; for MCP servers: {install_command('mcp')}")
+    if missing_libraries():
+        yield Finding("selection", "note", f"strategy legacy_hybrid; for hybrid: {install_command('select')}")
     yield _check_sqlite()
 
 

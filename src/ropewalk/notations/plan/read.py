@@ -8,9 +8,11 @@ was made of.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from ...errors import Problem
 from ...values import Json
 from .. import fields as f
 from ..budget import check_budget
@@ -53,6 +55,15 @@ FIELDS: Final[dict[str, Checker]] = {
     "undo": check_undo_policy,
     "budget": check_budget,
 }
+
+
+_NAMING: Final = ("code", "function", "input", "inputs", "tools", "transforms", "values")
+
+
+def is_readable(report: Collection[Problem]) -> bool:
+    """Return True if the fields with problems do not change the meaning of the program, so that it can be read."""
+    paths = {re.split(r"[.:\[]", problem.path)[0] for problem in report} | {problem.suggestion for problem in report}
+    return paths.isdisjoint(_NAMING)
 
 
 def input_schema(code: str, document: Mapping[str, Json]) -> dict[str, Json] | None:

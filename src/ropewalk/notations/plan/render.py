@@ -17,7 +17,7 @@ from .. import fields as f
 from ..fields import read_document
 from ..registry import Compiled, failures
 from .flow import program_flow
-from .read import FIELDS, input_schema
+from .read import FIELDS, input_schema, is_readable
 from .source import located
 
 
@@ -35,26 +35,32 @@ def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a plan."""
-    given = read_fields(config)
+    given, report = _read(config)
+    if not is_readable(report):
+        raise InvalidFlow(report)
     code = str(given["code"])
     schema = input_schema(code, given)
     program = _program(given, schema)
-    if program.problems:
-        raise InvalidFlow(located(code, program.problems))
+    if report or program.problems:
+        raise InvalidFlow([*report, *located(code, program.problems)])
     return plan_of(given, schema, program.outline)
 
 
 def read_fields(config: Mapping[str, Json]) -> dict[str, Json]:
     """Return the fields of a document, whose program is not read."""
+    given, report = _read(config)
+    if report:
+        raise InvalidFlow(report)
+    return given
+
+
+def _read(config: Mapping[str, Json]) -> tuple[dict[str, Json], f.Report]:
     given, report = read_document(config, FIELDS, "plan")
     if not isinstance(given.get("code"), str) and all(problem.path != "code" for problem in report):
         f.add_problem(report, "code", "must be the text of a program")
     if "origin" in given and "transforms" in given:
         f.add_problem(report, "transforms", "are functions of this process, which programs of models cannot call")
-    # The program cannot be read without valid fields, so report these problems alone.
-    if report:
-        raise InvalidFlow(report)
-    return given
+    return given, report
 
 
 def _program(given: Mapping[str, Json], schema: Any) -> Program:
