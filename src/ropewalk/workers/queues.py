@@ -41,7 +41,7 @@ from .heartbeat import driver_errors
 
 
 class Registry(Database, Protocol):
-    """What a store knows of workers and of queued runs; plain methods, which block."""
+    """The workers and the queued runs of a store; plain methods, which block."""
 
     def list_workers(self) -> list[WorkerRow]:
         """Return all registered workers, the oldest first."""
@@ -68,7 +68,7 @@ class RunDispatcher(Protocol):
 
     @property
     def registry(self) -> Registry:
-        """What the store knows of workers."""
+        """The workers and the queued runs of the store."""
         ...
 
     @property
@@ -366,7 +366,8 @@ class RemoteEngine(Engine):
         away_since: float | None = None
         while self._awaited:
             try:
-                ids = list({key.run_id for key in self._awaited})
+                keys = list(self._awaited)  # more may come while the store answers
+                ids = list({key.run_id for key in keys})
                 statuses = await asyncio.to_thread(self.registry.run_statuses, ids)
                 away_since = None
             except self.dispatcher.failures as error:
@@ -377,7 +378,7 @@ class RemoteEngine(Engine):
                 await asyncio.sleep(_POLL)
                 continue
             # A run that is not listed was deleted; `ended` raises that.
-            self._resolve_waiters([key for key in self._awaited if key.is_met_by(statuses.get(key.run_id, "failed"))])
+            self._resolve_waiters([key for key in keys if key.is_met_by(statuses.get(key.run_id, "failed"))])
             await asyncio.sleep(_POLL)
 
     def _resolve_waiters(self, keys: list[_Awaited], error: Exception | None = None) -> None:

@@ -74,7 +74,7 @@ class RunQueue:
 
     @property
     def registry(self) -> RunQueue:
-        """What the store knows of the processes."""
+        """This queue, which knows the processes."""
         return self
 
     def now(self, _: Connection) -> float:

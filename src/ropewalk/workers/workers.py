@@ -47,12 +47,6 @@ from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")
 
-
-def _log_failure(serving: asyncio.Task[None]) -> None:
-    if not serving.cancelled() and (error := serving.exception()) is not None:
-        log.error("queued runs and schedules are not executed here: %s", error)
-
-
 _BETWEEN: Final = 1.0  # seconds between two looks at where runs are
 
 
@@ -84,6 +78,11 @@ class Host(Protocol):
         """The run service of the app."""
 
     engine: Any
+
+
+def _log_failure(serving: asyncio.Task[None]) -> None:
+    if not serving.cancelled() and (error := serving.exception()) is not None:
+        log.error("queued runs and schedules are not executed here: %s", error)
 
 
 class Workers:
@@ -262,19 +261,21 @@ class Workers:
     async def executing(self) -> AsyncIterator[None]:
         """Execute queued runs and schedules in this process for as long as the block lasts, where no other worker is
         needed: with a store in SQLite that this process may write to."""
-        store = self._app.store
-        if self._queue is None or (isinstance(store, SqliteStore) and store.unwritable):
+        store, in_server = self._app.store, self._app.settings.limits.in_server
+        if self._queue is None or not in_server or (isinstance(store, SqliteStore) and store.unwritable):
             yield
             return
-        begun: list[Worker | LocalWorker] = []
-        serving = asyncio.create_task(self.serve(grace=0, started=begun.append))
+        begun: asyncio.Future[Worker | LocalWorker] = asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(self.serve(grace=0, started=begun.set_result))
         serving.add_done_callback(_log_failure)
         try:
+            either: list[asyncio.Future[Any]] = [serving, begun]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             yield
         finally:
-            for worker in begun:
-                worker.stop()
-            if not begun:
+            if begun.done():
+                begun.result().stop()
+            else:
                 serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 

@@ -7,7 +7,6 @@ servers: `doors.http` and `doors.mcp` answer the requests.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
@@ -50,13 +49,6 @@ def serve(
         tuple[str, ...],
         Parameter(negative=(), help="Additional host name under which clients reach this server; repeatable."),
     ] = (),
-    worker: Annotated[
-        bool,
-        Parameter(
-            negative="--no-worker",
-            help='Execute queued runs and schedules in this process. With engine = "dbos", only workers do.',
-        ),
-    ] = True,
     root_path: Annotated[
         str,
         Parameter(help="Path under which a proxy serves this server, such as /ropewalk, whether it strips it or not."),
@@ -96,9 +88,8 @@ def serve(
         # The shell of the reader fills in a configured token, so that no log holds it.
         shown_token = token if configured_token is None else f"${TOKEN}"
         write_stdout(f"http://{host_in_url}:{listening.getsockname()[1]}{root}/?token={shown_token}\n")
-        if not worker or app.distributed:
+        async with recovering(app), app.workers.executing():
             await warn_of_idle_schedules(app)
-        async with recovering(app), app.workers.executing() if worker else contextlib.nullcontext():
             await serve_until_cancelled(site, listening, _STREAM_GRACE)
         return Answer()
 
