@@ -13,6 +13,8 @@ import pytest
 from faults.scene import Scene, kill
 from patience import until
 from ropewalk import App, tool
+from ropewalk.app.executing import executing
+from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.config.settings import Queue, Schedule, WorkerLimits, WorkerSettings
 from ropewalk.doors.cli.session import warn_of_idle_schedules
 from ropewalk.doors.http.site import make_site
@@ -84,7 +86,7 @@ async def test_two_processes_execute_each_queued_run_once(tmp_path: Path) -> Non
         ids = await project.submit(app, 20, queue="q")
         assert set(app.runs.liveness_of([app.runs.row(id) for id in ids]).values()) == {"queued"}
         assert "no worker is running" in str(app.workers.unattended(ids[0]))
-        async with app.workers.executing(), other.workers.executing():
+        async with executing(ProjectVersions(app)), executing(ProjectVersions(other)):
             assert await ended(app, ids) == ["completed"] * 20
             assert app.workers.unattended(ids[0]) is None
             assert len(app.workers.list()) == 2
@@ -163,11 +165,11 @@ async def test_a_queued_run_waits_in_no_process_and_continues_where_there_is_one
     project = Project(tmp_path)
     async with project.app() as app:
         run_id = await app.submit(WAITS)
-        async with app.workers.executing():
+        async with executing(ProjectVersions(app)):
             assert (await app.wait(run_id, park=True)).status == "waiting"
         app.runs.send(run_id, "go", 1)
         assert app.runs.liveness_of([app.runs.row(run_id)]) == {run_id: "queued"}
-        async with app.workers.executing():
+        async with executing(ProjectVersions(app)):
             assert (await app.wait(run_id)).status == "completed"
     assert project.calls == ["first", "last"]
 
@@ -184,7 +186,7 @@ async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: p
         await warn_of_idle_schedules(app)
         said = capsys.readouterr().err
         assert "nothing executes the schedules often, yearly, gone; start `ropewalk serve` or `ropewalk worker`" in said
-        async with app.workers.executing():
+        async with executing(ProjectVersions(app)):
             await until(lambda: "often" in project.calls)
             assert not app.workers.idle_schedules()
             app.schedules.pause("often")
@@ -203,7 +205,7 @@ async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: p
 @pytest.mark.anyio
 async def test_a_run_started_over_http_goes_to_its_queue(tmp_path: Path) -> None:
     project = Project(tmp_path, queues={"q": Queue()})
-    async with project.app() as app, app.workers.executing():
+    async with project.app() as app, executing(ProjectVersions(app)):
         transport = httpx2.ASGITransport(make_site(app, None))
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             body = {"document": DOCUMENT, "input": {"at": "x"}, "queue": "q", "priority": 3, "wait": 60}

@@ -38,7 +38,6 @@ PUBLIC: Final[dict[str, tuple[str, ...]]] = {
     "DBOSClient.register_queue": (
         "polling_interval_sec", "on_conflict", "global_concurrency", "worker_concurrency", "limiter",
     ),
-    "DBOSClient.resume_workflows": (),
 }  # fmt: skip
 """The public names of DBOS that Ropewalk uses, with the parameters that it passes by name."""
 
@@ -68,7 +67,7 @@ KEYS: Final = {
 }  # fmt: skip
 """The keys of DBOS's typed dictionaries that Ropewalk sets."""
 
-COLUMNS: Final = frozenset(("workflow_uuid", "status", "name", "executor_id", "created_at", "updated_at"))
+COLUMNS: Final = frozenset(("workflow_uuid", "status", "name", "executor_id", "updated_at"))
 """The columns of the documented table `workflow_status` that Ropewalk's statements name."""
 
 ASKED_WITHIN: Final = 15.0

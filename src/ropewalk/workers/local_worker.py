@@ -47,7 +47,9 @@ class LocalWorker:
         self._stop = asyncio.Event()
         self._wake = asyncio.Event()
 
-    async def work(self, started: Callable[[], None] = lambda: None) -> None:
+    async def work(
+        self, started: Callable[[], None] = lambda: None, stopped: Callable[[], None] = lambda: None
+    ) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
         loop = asyncio.get_running_loop()
 
@@ -67,6 +69,7 @@ class LocalWorker:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), _PAUSE)
                 self._wake.clear()
+            stopped()
             if self._tasks:
                 await asyncio.wait(self._tasks.values(), timeout=self._limits.grace)
         finally:

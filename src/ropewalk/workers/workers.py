@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -78,11 +77,6 @@ class Host(Protocol):
         """The run service of the app."""
 
     engine: Any
-
-
-def _log_failure(serving: asyncio.Task[None]) -> None:
-    if not serving.cancelled() and (error := serving.exception()) is not None:
-        log.error("queued runs and schedules are not executed here: %s", error)
 
 
 class Workers:
@@ -230,11 +224,14 @@ class Workers:
             )
             background.append(asyncio.ensure_future(clock.run()))
 
-        try:
-            await worker.work(on_started)
-        finally:
+        def on_stopped() -> None:
             for task in background:
                 task.cancel()
+
+        try:
+            await worker.work(on_started, on_stopped)
+        finally:
+            on_stopped()
             registry.close()
 
     def _make_worker(
@@ -257,27 +254,13 @@ class Workers:
         # A connection of its own: the others may be busy.
         return worker, WorkerRegistry(store.target), driver_errors(), None
 
-    @contextlib.asynccontextmanager
-    async def executing(self) -> AsyncIterator[None]:
-        """Execute queued runs and schedules in this process for as long as the block lasts, where no other worker is
-        needed: with a store in SQLite that this process may write to."""
-        store, in_server = self._app.store, self._app.settings.limits.in_server
-        if self._queue is None or not in_server or (isinstance(store, SqliteStore) and store.unwritable):
-            yield
-            return
-        begun: asyncio.Future[Worker | LocalWorker] = asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(self.serve(grace=0, started=begun.set_result))
-        serving.add_done_callback(_log_failure)
-        try:
-            either: list[asyncio.Future[Any]] = [serving, begun]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            yield
-        finally:
-            if begun.done():
-                begun.result().stop()
-            else:
-                serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+    @property
+    def executes_here(self) -> bool:
+        """True if a server of the project executes queued runs and schedules itself: with a store in SQLite that this
+        process may write to."""
+        store = self._app.store
+        is_writable = isinstance(store, SqliteStore) and not store.unwritable
+        return self._queue is not None and is_writable and self._app.settings.limits.in_server
 
     def idle_schedules(self) -> Sequence[str]:
         """Return the configured schedules that no worker executes at the moment. Blocking.
