@@ -41,6 +41,7 @@ from .preflight import (
     tool_place,
     tools_of,
 )
+from .part_tools import PartTools, Recorded, parts_by_node
 from .run_budget import read_budget
 from .start import DEFAULT, ExecuteOptions, Executor, Start
 
@@ -106,15 +107,15 @@ class Jobs:
         """Prepare the job of a new run from fields of `Start`, for packages that cannot import it."""
         return await self.new(await self.ready(Start(definition=loaded, **options)))
 
-    async def new(self, start: Start) -> Job:
-        """Prepare the job of a new run."""
+    async def new(self, start: Start, copied: Iterable[Entry] = ()) -> Job:
+        """Prepare the job of a new run, which may begin with copied entries of another one."""
 
         # The engine runs it separately: one coroutine less around each run makes tool calls faster.
         loaded = _definition(start)
         if start.executor is not None:
             await self._ensure_for_executor(loaded)
         elif not self._is_sound(loaded):
-            await self.prepare(loaded)
+            await self._prepare_recorded(loaded, lambda: (copied, {}))
         if start.run_id is not None:
             check_json(start.run_id, "run id")
         input = check_input(loaded.flow, start.input)
@@ -143,23 +144,27 @@ class Jobs:
             raise NoExecutor(row.id)
         return executor
 
-    async def for_existing(self, row: RunRow, start: Start = DEFAULT, forgotten: Collection[Key] = ()) -> Job:
+    async def for_existing(
+        self, row: RunRow, start: Start = DEFAULT, forgotten: Collection[Key] = (), restarted: Collection[str] = ()
+    ) -> Job:
         """Prepare the job that continues an existing run."""
 
-        # `forgotten`: The entries whose calls are made again, so that their tools must exist.
+        # The tools of entries that are `forgotten` must exist, and the flows of parts that are `restarted`, by their ids.
         is_plan = row.kind == "plan"
         if is_plan or row.forked_from is not None:
             from .corrections import require_in_effect
 
             await run_sync_in_thread(self.context.store, lambda: require_in_effect(self.context, row))
-        job = await self.for_replay(row, start, forgotten)
+        job = await self.for_replay(row, start, forgotten, restarted)
         if is_plan:
             from .plan_callers import offer_record
 
             await run_sync_in_thread(self.context.store, lambda: offer_record(self.context, job, row))
         return job
 
-    async def for_replay(self, row: RunRow, start: Start, forgotten: Collection[Key] = ()) -> Job:
+    async def for_replay(
+        self, row: RunRow, start: Start, forgotten: Collection[Key] = (), restarted: Collection[str] = ()
+    ) -> Job:
         """Prepare a job with the definition and the input of an existing run."""
         started_with, loaded = row.context or {}, start.definition
         self.executor_for(row, start.executor)
@@ -170,15 +175,21 @@ class Jobs:
         if loaded is None:
             await self.context.definitions.read_ahead({**row.document, "kind": row.kind})
             loaded = self.context.definitions.get(row)
+        flows: dict[str, Tool] = {}
         if start.executor is None:
-            try:
-                await self.prepare(loaded)
-            except InvalidFlow as error:
-                nodes = {tool_place(node): node.id for node in calls_of(loaded.flow.body)}
-                await self._require_recorded(error, nodes, lambda: _without(self.context.history(row.id), forgotten))
+            context = self.context
+            flows = await self._prepare_recorded(
+                loaded,
+                lambda: (
+                    _without(context.history(row.id), forgotten),
+                    parts_by_node(context.store, row.id, restarted),
+                ),
+            )
         listed = replace(start, definition_id=row.definition_id)
         job = self._job(listed, loaded, row.id, row.input, started_with.get("variables"))
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
+        if flows:
+            job.caller = PartTools(job.caller, self.context.runner, flows)
         return job
 
     @cached_property
@@ -296,16 +307,30 @@ class Jobs:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
-    async def _require_recorded(
-        self, error: InvalidFlow, nodes: Mapping[str, str], history: Callable[[], list[Entry]]
-    ) -> None:
-        """Raise the error of a check, unless it only lacks tools whose calls are recorded."""
+    async def _prepare_recorded(self, loaded: Prepared, recorded: Callable[[], Recorded]) -> dict[str, Tool]:
+        """Prepare the definition of a run with a record; return the flows of its parts that are tools no more."""
 
-        # `nodes`: The ids of the nodes that call tools, by the places at which the document names the tools.
-        entries = await run_sync_in_thread(self.context.store, history)
-        recorded = {entry.node for entry in entries if entry.kind == "call"}
-        if any(item.keyword != UNKNOWN_TOOL or nodes.get(item.path) not in recorded for item in error.problems):
-            raise error
+        # A recorded call needs no tool, and an unfinished part continues under the definition that is recorded with it.
+        try:
+            await self.prepare(loaded)
+            return {}
+        except InvalidFlow as error:
+            nodes = {tool_place(node): node for node in calls_of(loaded.flow.body)}
+            if any(item.keyword != UNKNOWN_TOOL or item.path not in nodes for item in error.problems):
+                raise
+            entries, parts = await run_sync_in_thread(self.context.store, recorded)
+            finished = {entry.node for entry in entries if entry.kind == "call"}
+            lacking = [node for item in error.problems if (node := nodes[item.path]).id not in finished]
+            if not parts.keys() >= {node.id for node in lacking}:
+                raise
+        return {node.op.tool: await self._tool_of_part(parts[node.id], node.op.tool) for node in lacking}
+
+    async def _tool_of_part(self, part: RunRow, tool_id: str) -> Tool:
+        """Make the tool as which a part of a run began."""
+        job = await self.for_existing(part)
+        tool = self.make_tool(self.context.definitions.get(part), tool_id.rpartition(":")[2])
+        handler: Any = tool.handler
+        return replace(tool, handler=handler.with_host(caller=job.caller, prepare=None))
 
     def _is_sound(self, loaded: Prepared) -> bool:
         """Return True if a definition was checked against the tools that there are now."""

@@ -30,6 +30,7 @@ from ...ops import Call
 from ...plans.rows import step_key
 from ...tools.annotations import effect_of
 from ...values import Json
+from ..preflight import check_input
 from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_run
 from .accept import (
     Accept,
@@ -105,7 +106,8 @@ async def retry(
         store, lambda: plan_retry(job.flow, row, store.history(run_id), store, nodes, accepted_results, to is not None)
     )
     await run_sync_in_thread(store, lambda: _check_inside(context, row, preview_plan))
-    job = await jobs.for_existing(row, upgraded(start, to), set(preview_plan.keys))
+    restarted = {part.id for part, anew in preview_plan.parts if anew}
+    job = await jobs.for_existing(row, upgraded(start, to), set(preview_plan.keys), restarted)
     log = await store.reopen(run_id, again=True)
     async with upgrading(store, log, to):
         try:
@@ -416,12 +418,14 @@ async def fork(jobs: Jobs, run_id: str, definition: Source | None, at: Sequence[
         variables=started_with.get("variables"),
         executor=jobs.executor_for(row, start.executor),
     )
-    job = await jobs.new(forked)
     # Copy what the change cannot reach; offer the other recorded calls.
     created = [] if new is old else flow_changes(old.flow, new.flow)
     history = await run_sync_in_thread(store, lambda: store.history(run_id))
     undone = await run_sync_in_thread(store, lambda: undone_paths(context, row))
-    copies = copied_entries(new.flow, history, created, job.input != row.input, at, undone)
+    is_other_input = check_input(new.flow, forked.input) != row.input
+    copies = copied_entries(new.flow, history, created, is_other_input, at, undone)
+    kept = {of for of, to in copies.items() if of == to}
+    job = await jobs.new(forked, [entry for entry in history if (entry.path, entry.kind) in kept])
     if at and start.on_event is not None:
         for event in _repeated_writes(context, job, run_id, history, copies):
             start.on_event(event)
