@@ -23,7 +23,7 @@ from ...events import Event
 from ...fast_dataclass import dataclass
 from ...ir import Flow, nodes_of
 from ...journal.address import run_sync_in_thread
-from ...journal.protocol import ACCEPTED, Entry, Key, Log, RunRow, Store
+from ...journal.protocol import ACCEPTED, LOG, Entry, Key, Log, RunRow, Store
 from ...journal.undo import UNDONE
 from ...notations.records import Outcome, outcome
 from ...ops import Call
@@ -184,6 +184,7 @@ def plan_retry(
     if not nodes:
         _add_failed(plan, failed_steps, parts)
     keys, offers = plan.changes(entries)
+    keys = [key for key in keys if key[1] != LOG]  # the next attempt adds its lines
     if nodes:
         _require_fatal_covered(row, plan, keys, [item for item in failed_steps if item.fatal])
     if any(plan.holds(path) for path in accepted_paths):
