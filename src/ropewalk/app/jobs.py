@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -31,6 +31,7 @@ from ..tools.source import Source as ToolSource
 from ..tools.source import connect_sources
 from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean
+from .part_tools import PartTools, Recorded, parts_by_node
 from .preflight import (
     called_by,
     check_input,
@@ -41,7 +42,6 @@ from .preflight import (
     tool_place,
     tools_of,
 )
-from .part_tools import PartTools, Recorded, parts_by_node
 from .run_budget import read_budget
 from .start import DEFAULT, ExecuteOptions, Executor, Start
 
@@ -149,7 +149,7 @@ class Jobs:
     ) -> Job:
         """Prepare the job that continues an existing run."""
 
-        # The tools of entries that are `forgotten` must exist, and the flows of parts that are `restarted`, by their ids.
+        # The tools of `forgotten` entries must exist, and the flows of the parts with the ids in `restarted`.
         is_plan = row.kind == "plan"
         if is_plan or row.forked_from is not None:
             from .corrections import require_in_effect
