@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -21,17 +21,16 @@ from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
 from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, ModelCheck, input_schema_of, tool_name
 from ..errors import DefinitionChanged, InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
-from ..ir import Flow
+from ..ir import Flow, Node
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Entry, Key, Log, NewRun, RunRow
 from ..journal.tool_usage import current_source
-from ..ops import calls_of
 from ..tools.runner import ExecutorCaller, check_request
 from ..tools.source import Source as ToolSource
 from ..tools.source import connect_sources
 from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean
-from .part_tools import PartTools, Recorded, parts_by_node
+from .part_tools import PartTools, Recorded, calls_by_place, parts_by_node
 from .preflight import (
     called_by,
     check_input,
@@ -39,7 +38,6 @@ from .preflight import (
     check_workers_can_call,
     find_model_checks,
     missing_tools,
-    tool_place,
     tools_of,
 )
 from .run_budget import read_budget
@@ -107,15 +105,15 @@ class Jobs:
         """Prepare the job of a new run from fields of `Start`, for packages that cannot import it."""
         return await self.new(await self.ready(Start(definition=loaded, **options)))
 
-    async def new(self, start: Start, copied: Iterable[Entry] = ()) -> Job:
-        """Prepare the job of a new run, which may begin with copied entries of another one."""
+    async def new(self, start: Start, *, is_prepared: bool = False) -> Job:
+        """Prepare the job of a new run."""
 
         # The engine runs it separately: one coroutine less around each run makes tool calls faster.
         loaded = _definition(start)
         if start.executor is not None:
             await self._ensure_for_executor(loaded)
-        elif not self._is_sound(loaded):
-            await self._prepare_recorded(loaded, lambda: (copied, {}))
+        elif not (is_prepared or self._is_sound(loaded)):
+            await self.prepare(loaded)
         if start.run_id is not None:
             check_json(start.run_id, "run id")
         input = check_input(loaded.flow, start.input)
@@ -177,14 +175,18 @@ class Jobs:
             loaded = self.context.definitions.get(row)
         flows: dict[str, Tool] = {}
         if start.executor is None:
-            context = self.context
-            flows = await self._prepare_recorded(
-                loaded,
-                lambda: (
-                    _without(context.history(row.id), forgotten),
-                    parts_by_node(context.store, row.id, restarted),
-                ),
-            )
+            try:
+                await self.prepare(loaded)
+            except InvalidFlow as error:
+                context, nodes = self.context, calls_by_place(loaded.flow)
+                flows = await self.flows_of_parts(
+                    error,
+                    nodes,
+                    lambda: (
+                        _without(context.history(row.id), forgotten),
+                        parts_by_node(context.store, row.id, restarted),
+                    ),
+                )
         listed = replace(start, definition_id=row.definition_id)
         job = self._job(listed, loaded, row.id, row.input, started_with.get("variables"))
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
@@ -307,23 +309,21 @@ class Jobs:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
-    async def _prepare_recorded(self, loaded: Prepared, recorded: Callable[[], Recorded]) -> dict[str, Tool]:
-        """Prepare the definition of a run with a record; return the flows of its parts that are tools no more."""
+    async def flows_of_parts(
+        self, error: InvalidFlow, nodes: Mapping[str, Node], recorded: Callable[[], Recorded]
+    ) -> dict[str, Tool]:
+        """Return the flows of a run's parts that are tools no more; raise the error unless it only lacks these."""
 
         # A recorded call needs no tool, and an unfinished part continues under the definition that is recorded with it.
-        try:
-            await self.prepare(loaded)
-            return {}
-        except InvalidFlow as error:
-            nodes = {tool_place(node): node for node in calls_of(loaded.flow.body)}
-            if any(item.keyword != UNKNOWN_TOOL or item.path not in nodes for item in error.problems):
-                raise
-            entries, parts = await run_sync_in_thread(self.context.store, recorded)
-            finished = {entry.node for entry in entries if entry.kind == "call"}
-            lacking = [node for item in error.problems if (node := nodes[item.path]).id not in finished]
-            if not parts.keys() >= {node.id for node in lacking}:
-                raise
-        return {node.op.tool: await self._tool_of_part(parts[node.id], node.op.tool) for node in lacking}
+        if any(item.keyword != UNKNOWN_TOOL or item.path not in nodes for item in error.problems):
+            raise error
+        entries, parts = await run_sync_in_thread(self.context.store, recorded)
+        finished = {entry.node for entry in entries if entry.kind == "call"}
+        lacking = [node for item in error.problems if (node := nodes[item.path]).id not in finished]
+        if not parts.keys() >= {node.id for node in lacking}:
+            raise error
+        tools = {node.id: str(getattr(node.op, "tool", "")) for node in lacking}
+        return {tool: await self._tool_of_part(parts[id], tool) for id, tool in tools.items()}
 
     async def _tool_of_part(self, part: RunRow, tool_id: str) -> Tool:
         """Make the tool as which a part of a run began."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..ops import calls_of
+from .preflight import tool_place
 from .recorded_run import MOST_PARTS, require_run
 from .runs.instances import without_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from ..ir import Flow, Node
     from ..journal.protocol import Entry, RunRow, Store
     from ..tools.runner import Runner
     from ..tools.tool import Tool
@@ -36,6 +39,11 @@ class PartTools:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._caller, name)
+
+
+def calls_by_place(flow: Flow) -> dict[str, Node]:
+    """Return the nodes that call tools, by the places at which the document names the tools."""
+    return {tool_place(node): node for node in calls_of(flow.body)}
 
 
 def parts_by_node(store: Store, run_id: str, restarted: Collection[str]) -> dict[str, RunRow]:

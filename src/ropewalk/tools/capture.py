@@ -2,7 +2,7 @@
 
 `capture` replaces `sys.stdout` and `sys.stderr`, the call of a logger's handlers, and the start of threads and of child
 processes, for the whole process. Outside of steps everything goes where it went before. Inside a step, text is added to
-the output of the step, whose lines go on to `echo` without secrets, each with its run and its path.
+the output of the step, which writes its lines to `echo` without secrets, each with its run and its path.
 """
 
 from __future__ import annotations

@@ -18,7 +18,17 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...engine.engine import check_run_id
-from ...errors import Action, NotFound, NothingToRetry, PartOfRun, RunBusy, RunExists, RunUndone, StoreError
+from ...errors import (
+    Action,
+    InvalidFlow,
+    NotFound,
+    NothingToRetry,
+    PartOfRun,
+    RunBusy,
+    RunExists,
+    RunUndone,
+    StoreError,
+)
 from ...events import Event
 from ...fast_dataclass import dataclass
 from ...ir import Flow, nodes_of
@@ -30,6 +40,7 @@ from ...ops import Call
 from ...plans.rows import step_key
 from ...tools.annotations import effect_of
 from ...values import Json
+from ..part_tools import calls_by_place
 from ..preflight import check_input
 from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_run
 from .accept import (
@@ -426,7 +437,13 @@ async def fork(jobs: Jobs, run_id: str, definition: Source | None, at: Sequence[
     is_other_input = check_input(new.flow, forked.input) != row.input
     copies = copied_entries(new.flow, history, created, is_other_input, at, undone)
     kept = {of for of, to in copies.items() if of == to}
-    job = await jobs.new(forked, [entry for entry in history if (entry.path, entry.kind) in kept])
+    if forked.executor is None:
+        try:
+            await jobs.prepare(new)
+        except InvalidFlow as error:
+            copied = [entry for entry in history if (entry.path, entry.kind) in kept]
+            await jobs.flows_of_parts(error, calls_by_place(new.flow), lambda: (copied, {}))
+    job = await jobs.new(forked, is_prepared=forked.executor is None)
     if at and start.on_event is not None:
         for event in _repeated_writes(context, job, run_id, history, copies):
             start.on_event(event)
