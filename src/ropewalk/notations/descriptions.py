@@ -150,8 +150,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "experience node": {
         "id": "The name of the node, unique in the document.",
         "kind": "The kind of the node.",
-        "impl": "The module, directory or skill of the node: ./tools/x.py, ./tools/x.py:function, ./tools/x.mjs.",
-        "args": "The arguments, with references such as $.rows. A prompt gets them as values of its placeholders.",
+        "args": "The arguments, with references such as $.rows.",
         "reads": "State fields that the node reads, for people; this is not enforced.",
         "source": "Where the rows come from: a file, an SQLite file, an address, or a resource of an MCP server.",
         "tool": "The id of the tool to call.",
@@ -174,6 +173,16 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "value": "The value of the node, with references.",
         "delay": "Milliseconds to wait.",
     },
+    "experience tool node": {
+        "impl": "A module inside the directory: ./tools/x.py, ./tools/x.py:function or ./tools/x.mjs.",
+    },
+    "experience experience node": {"impl": "A directory inside this one, or the experience.yaml in it."},
+    "experience skill node": {
+        "impl": "A directory with a SKILL.md, whose text is the system prompt.",
+        "args": "Values of the placeholders of the prompt, with references.",
+    },
+    "experience agent node": {"args": "Values of the placeholders of the prompt, with references."},
+    "experience cli-agent node": {"args": "Values of the placeholders of the prompt, with references."},
     "source": {
         "file": "The path of a file inside the directory.",
         "sqlite": "The path of an SQLite file inside the directory.",

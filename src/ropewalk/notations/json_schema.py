@@ -12,7 +12,7 @@ To add a notation, add a function to `_GENERATED`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Final
@@ -65,6 +65,8 @@ def _words(words: Sequence[str]) -> list[Json]:
 
 _VARIABLE: Final = {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*$"}
 _NULL: Final[dict[str, Json]] = {"type": "null"}
+_ABSENT: Final = {"not": _NOT_NULL}
+"""The schema of null as the value of a key that is as good as absent; editors offer no value of it."""
 _MS: Final = {"type": ["number", "null"], "minimum": 0}
 _COUNT: Final = {"type": ["integer", "null"], "minimum": 1}
 
@@ -232,10 +234,9 @@ def _agent() -> dict[str, Any]:
 def _experience() -> dict[str, Any]:
     others = spellings("experience")
     own_schemas = {"source": {"$ref": "#/$defs/source"}, "tool": _TOOL, "tools": _TOOLS}
-    node = _node("experience", nodes.NODE, own_schemas, {}, nodes.ONLY_FOR, others, key="kind")
-    for key, other in nodes.SAME.items():  # fields that are other names of fields
-        about = f"Another name of {key}. {_describe(key, 'experience node')}"
-        node["patternProperties"][_pattern([other])] = {**node["properties"].pop(other), "description": about}
+    fields = {key: checker for key, checker in nodes.NODE.items() if key not in nodes.OTHERS}
+    only_for = {key: kinds for key, kinds in nodes.ONLY_FOR.items() if key in fields}
+    node = _node("experience", fields, own_schemas, {}, only_for, {**others, **nodes.OTHERS}, key="kind")
     for kind, rule in zip(nodes.KINDS, node["allOf"], strict=False):
         _add_needs_and_writes(rule["then"], kind)
     pipeline = {"stages": {**_list({"anyOf": [_TEXT, _NODE]}), "minItems": 1}}
@@ -246,14 +247,14 @@ def _experience() -> dict[str, Any]:
         ("pipelines", _object("pipeline", experience.PIPELINE, pipeline, ("id", "items", "stages"))),
     )}  # fmt: skip
     lists["nodes"]["minItems"] = 1
-    fields: Json = {"type": "object", "additionalProperties": {"$ref": "#/$defs/field"}}
+    state: Json = {"schema": {"type": "object", "additionalProperties": {"$ref": "#/$defs/field"}}}
     variables: Json = {**_TEXT, "pattern": _NAME}
     env: Json = {"anyOf": [variables, {"type": "array", "items": variables}]}
     top = {
         "kind": {"const": "experience"},
         "phases": _list(_object("phase", experience.PHASE, {}, ("id",))),
         "runtime": _object("runtime", experience.RUNTIME, {"env": env}, ()),
-        "state": _object("state", experience.STATE, {"schema": fields}, ("schema",)),
+        "state": _object("state", experience.STATE, state, ("schema",)),
         "graph": _object("graph", experience.GRAPH, lists, ("nodes",)),
     }
     schema = _object("experience", experience.DOCUMENT, top, ("name", "version", "state", "graph"))
@@ -334,17 +335,20 @@ def _object(
     own_schemas: Mapping[str, Json],
     needed: tuple[str, ...],
     others: Mapping[str, str] = MappingProxyType({}),
+    only_for: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the schema of a closed object; `others` are further names of its fields."""
+    """Return the schema of a closed object; `others` are further names of its fields, and `only_for` is not offered."""
     properties: dict[str, Json] = {}
     patterns: dict[str, Json] = {}
     twice: list[Json] = []
     known = {*fields}
-    for key, checker in fields.items():
-        schema = _fields(own_schemas[key]) if key in own_schemas else _checker_schema(checker)
-        schema = schema if not schema or key in needed else {"anyOf": [schema, _NULL]}
+    for key in fields:
+        schema = _field(key, fields, own_schemas, needed)
         about = _describe(key, scope)
-        properties[key] = {**({"description": about} if about else {}), **schema}
+        if key in only_for:
+            patterns[_pattern([key])] = {}  # the rule of each type has its schema
+        else:
+            properties[key] = {**_text("description", about), **schema}
         names = [name for name in _spelled(key, others) if name not in known]
         known.update(names)
         if names:
@@ -356,15 +360,30 @@ def _object(
     return {**closed, "additionalProperties": False, **({"allOf": twice} if twice else {})}
 
 
-def _describe(key: str, scope: str) -> str:
+def _field(
+    key: str, fields: Mapping[str, Checker], own_schemas: Mapping[str, Json], needed: Collection[str] = ()
+) -> dict[str, Json]:
+    """Return the schema of the value of a key."""
+    schema = _fields(own_schemas[key]) if key in own_schemas else _checker_schema(fields[key])
+    return schema if not schema or key in needed else {"anyOf": [schema, _ABSENT]}
+
+
+def _text(keyword: str, text: str) -> dict[str, Json]:
+    return {keyword: text} if text else {}
+
+
+def _describe(key: str, scope: str, node_type: str = "") -> str:
     """Return the description of a key; `scope` names the object that has it, or the format of a document or a node."""
-    if scope.endswith((" node", " step")):
-        notation = scope.rpartition(" ")[0]
-        common = {item.word(notation): item.about for item in NODE_FIELDS.values()}
-        arguments = WORDS.get(notation, {}).get("args")
-        own = describe("args" if key == arguments else key, scope) or common.get(key, "")
-        return own or ("" if notation == "experience" else describe("args" if key == arguments else key, "node"))
-    return describe(key, scope, *(("document",) if scope in _GENERATED else ()))
+    if not scope.endswith((" node", " step")):
+        return describe(key, scope, *(("document",) if scope in _GENERATED else ()))
+    notation = scope.rpartition(" ")[0]
+    if node_type in NODE_TYPES and key in NODE_TYPES[node_type].descriptions:
+        return NODE_TYPES[node_type].descriptions[key]
+    # In compositions one word names the arguments and the data.
+    key = next((own for own, word in WORDS.get(notation, {}).items() if word == key), key)
+    common = {item.word(notation): item.about for item in NODE_FIELDS.values()}
+    own = describe(key, f"{notation} {node_type} node", scope) or common.get(key, "")
+    return own or ("" if notation == "experience" else describe(key, "node"))
 
 
 def _pattern(names: Iterable[str]) -> str:
@@ -402,17 +421,19 @@ def _node(
         own = others_of.get(word, others)
         forbidden = [each for each, kinds in only_for.items() if word not in kinds]
         names = [name for each in forbidden for name in _spelled(each, own) if name == each or name not in fields]
-        then: dict[str, Any] = {"patternProperties": {_pattern(names): _NULL}}
+        no_key = {**_NULL, "errorMessage": f"nodes of the {key} {word} do not have this key"}
+        then: dict[str, Any] = {"properties": {}, "patternProperties": {_pattern(names): no_key}}
         bodies = NODE_TYPES[word].bodies if word in NODE_TYPES else ()
-        if bodies:
-            then["patternProperties"][_pattern(bodies)] = {"anyOf": [_NODES, _NULL]}
+        for each in (each for each, kinds in only_for.items() if word in kinds):
+            value = {"anyOf": [_NODES, _ABSENT]} if each in bodies else _field(each, fields, own_schemas)
+            then["properties"][each] = {**_text("description", _describe(each, f"{notation} node", word)), **value}
         spelled = dict.fromkeys(name for each in needed.get(word, ()) for name in _spelled(each, own))
         alternatives = [_set(name) for name in spelled]
         if alternatives:
             then["allOf"] = alternatives if len(alternatives) == 1 else [{"anyOf": alternatives}]
         is_of_type = {"required": [key], "patternProperties": {f"^{key}$": _word_schema(word)}}
         rules.append({"if": is_of_type, "then": then})
-    schema = _object(f"{notation} node", fields, own_schemas, ("id", key), others)
+    schema = _object(f"{notation} node", fields, own_schemas, ("id", key), others, only_for)
     return {**schema, "allOf": [*rules, *schema.get("allOf", ())]}
 
 
