@@ -161,13 +161,8 @@ def schema_of(kind: str, tools: Mapping[str, str] | None = None) -> dict[str, An
     if tools:
         known: Json = {"enum": list(tools), "enumDescriptions": list(tools.values())}
         tool = {"anyOf": [known, tool]}
-    described = {"description": describe("tool", "node"), **tool}
-    return {
-        "$schema": _DRAFT,
-        "title": f"Ropewalk {kind}",
-        **schema,
-        "$defs": {**schema.get("$defs", {}), "tool": described},
-    }
+    definitions = {**schema.get("$defs", {}), "tool": tool}
+    return {"$schema": _DRAFT, "title": f"Ropewalk {kind}", **schema, "$defs": definitions}
 
 
 def _chain() -> dict[str, Any]:
