@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "new": ("definitions:new", "Create a new project with a working example."),
-    "validate": ("definitions:validate", "Check a definition without running it."),
+    "validate": ("validate:validate", "Check definitions, or the whole project, without running them."),
     "preview": ("definitions:preview", "Preview a run: its nodes, their order and their tools."),
     "graph": ("definitions:graph", "Draw a definition as text, Mermaid or SVG."),
     "convert": ("definitions:convert", "Translate a definition to another notation."),
@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "run:resume",
         "Resume a crashed or waiting run. To rerun a finished run, use `runs retry`.",
     ),
+    "overview": ("overview:overview", "Show runs by status, failures by error, what waits, schedules and queues."),
     "runs ls": ("runs:ls", "List runs, newest first."),
     "runs show": ("runs:show", "Show one run: its steps, results and errors."),
     "runs watch": ("runs:watch", "Follow a run live, in any process."),
@@ -63,6 +64,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "mcp": ("serve:mcp", "Serve flows and tools to MCP clients."),
     "test": ("rerun:replay", "Replay recorded runs as regression tests and show every difference."),
     "serve": ("serve:serve", "Serve the HTTP API and the web UI."),
+    "dev": ("dev:dev", "Serve a project, and reload it when a file changes."),
     "doctor": ("doctor:doctor", "Check the installation, the project, the store and the servers."),
     "bench": ("doctor:bench", "Measure the time per step on this machine and store."),
     "completion": ("dispatch:completion", "Print a completion script for bash, zsh or fish."),

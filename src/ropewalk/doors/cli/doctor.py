@@ -29,7 +29,7 @@ from ...app.open_project import NOT_LOADED
 from ...app.preflight import misplaced
 from ...config.project import find_config_file, read_config
 from ...config.settings import Config
-from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command
+from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command, relative_paths
 from ...fast_dataclass import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.sqlite.doctor import Unfinished
@@ -162,7 +162,7 @@ class Report:
             if self._quiet:
                 continue
             self.clear()
-            first, *more = escape_invisible(finding.message).splitlines() or [""]
+            first, *more = escape_invisible(relative_paths(finding.message)).splitlines() or [""]
             line = f"{_STATE_MARKS[finding.state]} {escape_invisible(finding.name).ljust(_NAME_WIDTH)}  {first}"
             write_stdout("\n".join([line.rstrip(), *(f"    {text}" for text in more)]) + "\n")
 
