@@ -157,10 +157,10 @@ def definitions() -> Iterator[str]:
     yield "# Keys of definitions\n"
     yield MADE
     yield (
-        "Every key, with the text that [editors](../editors.md#keys-and-tools-in-yaml) show. Examples and rules are on the "
-        "pages of the\nformats; [Nodes in every notation](../node-fields.md) says what they share.\n"
+        "Every key, with the text that [editors](../editors.md#keys-and-tools-in-yaml) show. Examples and rules are\n"
+        "on the pages of the formats; [Nodes in every notation](../node-fields.md) says what they share.\n"
     )
-    for kind in ("chain", "composition", "composite", "experience", "agent", "plan", "runchain"):
+    for kind in ("chain", "composition", "composite", "experience", "agent", "plan"):
         schema = schema_of(kind)
         yield from _keys(f"## {kind}", schema["properties"])
         node = schema["$defs"].get("node") or schema["properties"].get("steps", {}).get("items")

@@ -1,4 +1,4 @@
-"""What each key of a document means, in one sentence or two: the texts of JSON Schemas and of the reference page.
+"""The meaning of each key of a document, in one sentence or two, for JSON Schemas and the reference page.
 
 The fields that all nodes share have theirs in `NODE_FIELDS`, and the fields of a type of nodes that an extension adds
 in its `DocumentNodeType`.
@@ -11,14 +11,13 @@ from typing import Final
 
 _UNDO: Final = "The call that undoes this one: the id of a tool, or a tool with args that read $args and $result."
 _NODES: Final = "The nodes of the definition, at least one."
-_STRATEGY: Final = "What follows a failed node: stop, continue, retry, fallback or skip."
 DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     # --- documents ---
     "document": {
         "id": "The id under which the definition is stored. Default: its name.",
         "kind": "The format of the definition.",
         "name": "The name of the definition; other definitions call it as a tool by this name.",
-        "description": "What the definition does, for people and for models that see it as a tool.",
+        "description": "The purpose of the definition, for people and for models that see it as a tool.",
         "version": "The version of the definition, for people.",
         "mcpPrompt": "true: MCP clients also get the definition as a prompt.",
         "inputSchema": "The JSON Schema of the input. It also fills in defaults.",
@@ -28,7 +27,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "timeout": "Milliseconds that a run may take in all. Default: no limit.",
         "concurrency": "How many items or nodes run at once. Default: 8.",
         "on_error": "The error policy of every node that has none.",
-        "errorStrategy": "What follows the failure of any node: stop, continue, retry, fallback or skip.",
+        "errorStrategy": "The policy after the failure of any node: stop, continue, retry, fallback or skip.",
         "maxRetries": "Attempts after the first one, for every node without a policy. Default: 3 with retry.",
         "retryDelay": "Milliseconds before each further attempt. Default: 1000.",
         "strict": "true: a reference with an unknown prefix is a problem instead of a warning.",
@@ -74,13 +73,13 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "variables": "Further fields of the state, of any type, with their initial values.",
     },
     "agent": {
-        "prompt": "What the model is asked: a text with references such as ${$input.topic}, or content blocks.",
+        "prompt": "The question to the model: a text with references such as ${$input.topic}, or content blocks.",
         "messages": "The messages to begin with instead of a prompt, as in the Messages API, or a reference to them.",
         "system": "The system prompt; references to $input are filled in.",
         "tools": "The ids of the tools that the model may call.",
         "plans": "true: the model may find tools, and write, check, run, resume and save programs.",
         "approve": "The tools whose calls need an approval, or true for all of them.",
-        "ask": "Who answers approvals: the run waits for a person, or it asks its caller.",
+        "ask": "wait: a person answers approvals. caller: the caller of the run does.",
         "undos": "The call that undoes each tool, by tool; it replaces the undo of the tool.",
         "model": "The model. Default: the configured one.",
         "max_rounds": "The most turns of the model. Default: 20.",
@@ -111,8 +110,8 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "onSuccess": "The node or nodes to jump to after success.",
         "outputMapping": "The value of the node in place of its output, with references.",
         "input": "The data of the node. Default: the output of the node before it.",
-        "then": "What runs, or the value, if the condition is true.",
-        "otherwise": "What runs, or the value, if no condition is true.",
+        "then": "The nodes, or the value, if the condition is true.",
+        "otherwise": "The nodes, or the value, if no condition is true.",
         "branches": "The branches in order; the first one whose condition is true runs.",
         "nodes": "The nodes inside of this one.",
         "items": "The list, or a reference to one. $item and $index are the item and its position.",
@@ -157,7 +156,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "undo": _UNDO,
         "undos": "The call that undoes each tool, by tool; it replaces the undo of the tool.",
         "output": "The path into the result that is written, such as data.rows[0].",
-        "prompt": "What the model is asked, or the path of a file with it; {{field}} and ${$rows} are filled in.",
+        "prompt": "The question to the model, or the path of a file with it; {{field}} and ${$rows} are filled in.",
         "tools": "The ids of the tools that the model may call.",
         "output_schema": "The JSON Schema of the answer, or the path of a file with it, for an answer in JSON.",
         "model": "The model. Default: that of the app, or of the program.",
@@ -194,7 +193,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "format": "The format of the data: csv, json or jsonl.",
         "query": "The SQL query.",
         "method": "GET (the default) or POST.",
-        "body": "What a POST sends, as JSON.",
+        "body": "The body of a POST, as JSON.",
         "server": "The MCP server that has the resource.",
     },
     "phase": {"id": "The name by which nodes name the phase.", "title": "The title of the phase, for people."},
@@ -210,11 +209,11 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "type": "The type of the field; any takes every value.",
         "merge": "How an update changes the field. Default: last_wins.",
         "default": "The value at the start. Without one the field is absent until it is written.",
-        "description": "What the field holds.",
+        "description": "The meaning of the field.",
     },
     "graph": {
         "nodes": _NODES,
-        "edges": "What runs after what.",
+        "edges": "The order: each edge leads from one node to the next.",
         "loops": "Nodes that run again until a condition is true.",
         "pipelines": "Stages that each item of a list passes.",
     },
@@ -239,7 +238,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     # --- values ---
     "on_error": {
-        "policy": "What follows a failure: stop, skip, continue, fallback or retry.",
+        "policy": "The policy: stop, skip, continue, fallback or retry.",
         "attempts": "All attempts, with the first one. Default: 3 with retry.",
         "delay": "Milliseconds before the second attempt. Default: 100.",
         "backoff": "How later pauses grow: exponential (the default), linear or constant.",

@@ -128,7 +128,7 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
     item.name: item
     for item in (
         NodeField(name="name", about="The name of the node, for people.", read=f.text),
-        NodeField(name="description", about="What the node does, for people.", read=f.text),
+        NodeField(name="description", about="The purpose of the node, for people.", read=f.text),
         NodeField(
             name="phase", about="The phase that the node belongs to, for the progress that people see.", read=f.name
         ),
@@ -155,14 +155,14 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
         ),
         NodeField(
             name="on_error",
-            about="What follows a failure: a policy, or an object with policy, attempts and value.",
+            about="The handling of a failure: a policy, or an object with policy, attempts and value.",
             read=check_on_error,
             own=_words(*["onError"] * 3),
             checks={"chain": check_jump},
         ),
         NodeField(
             name="errorStrategy",
-            about="What follows a failure: stop, continue, retry, fallback or skip.",
+            about="The policy after a failure: stop, continue, retry, fallback or skip.",
             read=STRATEGY,
         ),
         NodeField(name="maxRetries", about="Attempts after the first one.", read=f.count),
@@ -181,7 +181,7 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
         ),
         NodeField(
             name="wait",
-            about="What the node waits for first: {event, timeout} or {approval, timeout}.",
+            about="The event or the approval before the node: {event, timeout} or {approval, timeout}.",
             read=check_wait,
         ),
     )
