@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import orjson
 
+from ..duration import PATTERN
 from ..state import REDUCERS
 from ..values import Json
 from . import composite, runchain
@@ -61,7 +62,8 @@ def _words(words: Sequence[str]) -> list[Json]:
 
 _VARIABLE: Final = {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*$"}
 _NULL: Final[dict[str, Json]] = {"type": "null"}
-_MS: Final = {"type": ["number", "null"], "minimum": 0}
+DURATION: Final = {"type": ["number", "string"], "minimum": 0, "pattern": PATTERN}
+_MS: Final = {**DURATION, "type": ["number", "string", "null"]}
 _COUNT: Final = {"type": ["integer", "null"], "minimum": 1}
 _ON_ERROR: Final[dict[str, Any]] = {
     "anyOf": [
@@ -119,6 +121,9 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
     f.mapping: {"type": "object"},
     f.names: {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
     f.number: {"type": "number", "minimum": 0},
+    f.milliseconds: DURATION,
+    f.milliseconds_or_reference: {},
+    f.positive_milliseconds: DURATION,
     f.count: {"type": "integer", "minimum": 0},
     f.positive: {"type": "integer", "minimum": 1},
     nodes.identifier: {**_TEXT, "pattern": _NAME},
@@ -133,7 +138,7 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
         "properties": {
             "calls": {"type": "integer", "minimum": 0},
             "tokens": {"type": "integer", "minimum": 0},
-            "seconds": {"type": "number", "exclusiveMinimum": 0},
+            "seconds": {"type": ["number", "string"], "exclusiveMinimum": 0, "pattern": PATTERN},
             "cost": {"type": "number", "minimum": 0},
         },
         "additionalProperties": False,

@@ -39,12 +39,12 @@ _ON_ERROR: Final[dict[str, Checker]] = {
     "policy": f.one_of(POLICIES),
     "attempts": f.positive,
     "backoff": f.one_of(BACKOFFS),
-    "delay": f.number,
-    "base_ms": f.number,
+    "delay": f.milliseconds,
+    "base_ms": f.milliseconds,
     "value": f.anything,
 }
 _FOR_EACH: Final[dict[str, Checker]] = {"items": f.anything, "source": f.anything, "concurrency": f.positive}
-_WAIT: Final[dict[str, Checker]] = {"event": f.name, "approval": f.name, "timeout": f.number}
+_WAIT: Final[dict[str, Checker]] = {"event": f.name, "approval": f.name, "timeout": f.milliseconds}
 
 
 def check_on_error(value: Json, path: str, report: Report) -> Json:
@@ -146,9 +146,9 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
         ),
         NodeField(name="errorStrategy", read=STRATEGY),
         NodeField(name="maxRetries", read=f.count),
-        NodeField(name="retryDelay", read=f.number),
+        NodeField(name="retryDelay", read=f.milliseconds),
         NodeField(name="fallback", read=f.anything),
-        NodeField(name="timeout", read=f.number, others=("timeout_ms",)),
+        NodeField(name="timeout", read=f.milliseconds, others=("timeout_ms",)),
         NodeField(name="for_each", read=check_for_each),
         NodeField(name="wait", read=check_wait),
     )
@@ -172,12 +172,12 @@ DOCUMENT_FIELDS: Final[dict[str, Checker]] = {
     "outputSchema": f.anything,
     "result": f.anything,
     "variables": f.mapping,
-    "timeout": f.number,
+    "timeout": f.milliseconds,
     "concurrency": f.positive,
     "on_error": check_on_error,
     "errorStrategy": STRATEGY,
     "maxRetries": f.count,
-    "retryDelay": f.number,
+    "retryDelay": f.milliseconds,
     "strict": f.truth,
     "undo": check_undo_policy,
     "budget": check_budget,

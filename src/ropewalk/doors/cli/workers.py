@@ -16,7 +16,7 @@ from cyclopts import Parameter, validators
 from ...app.presenters import run_state, schedule_line, worker_line
 from ...app.recorded_run import require_run
 from .dispatch import Answer
-from .options import Json, Log, LogLevel, Project, StoreAddress
+from .options import Json, Log, LogLevel, Project, StoreAddress, read_seconds
 from .output import columns, configure_logging, duration, moment, notify
 from .session import Interrupts, with_app
 
@@ -43,7 +43,9 @@ def worker(
     grace: Annotated[
         float | None,
         Parameter(
-            validator=validators.Number(gte=0), help="Seconds that runs get to finish after SIGTERM (default: 30)."
+            converter=read_seconds,
+            validator=validators.Number(gte=0),
+            help="Seconds, or a duration such as 1m, that runs get to finish after SIGTERM (default: 30).",
         ),
     ] = None,
     log: Log = "text",

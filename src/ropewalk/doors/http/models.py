@@ -8,14 +8,15 @@ A request names a stored definition or contains a document, never a path and nev
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
 from ...check import SECRET, check
+from ...duration import read_duration
 from ...errors import InvalidFlow, NotFound, Problem
 from ...notations.plan.readers import with_origin
 from ...source.document import with_places
@@ -389,6 +390,9 @@ class Selection(Open):
 class Called(BaseModel):
     tool: str
     result: Any
+
+
+Seconds = Annotated[float, BeforeValidator(read_duration, json_schema_input_type=float | str)]
 
 
 class RequestBody(BaseModel):
