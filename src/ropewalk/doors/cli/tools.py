@@ -67,7 +67,7 @@ def ls(*, left_out: LeftOut = False, fresh: Fresh = False, json: Json = False, p
         await all_connected(app)
         unread = await _add_own_tools(app, project)
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
-        data = {**tool_list(app.toolbox, tools), "cached": {n: round(age) for n, age in cached_lists(app).items()}}
+        data = {**tool_list(app.context, tools), "cached": {n: round(age) for n, age in cached_lists(app).items()}}
         rows = [(t.id, first_line(t.description or "")) for t in tools]
         text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project), app)]
         text += [*_failure_lines(app), *_left_out_lines(app, left_out), *unread, *cached_line(app)]

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -28,7 +26,7 @@ from ...app.runs.liveness import RESUMABLE, status_of
 from ...app.start import Start
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
-from ...errors import InvalidValue, RopewalkError, RunBusy, RunExists
+from ...errors import RopewalkError, RunBusy, RunExists
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow
 from ...journal.protocol import NewRun as Begun
@@ -40,7 +38,7 @@ from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
 from .live_runs import LiveRuns, StartRun
-from .models import Definition, Document, RequestBody, Seconds, loaded_of, size_of
+from .models import Definition, Document, RequestBody, Seconds, Since, Until, instant, loaded_of, size_of
 
 
 async def _going(request: Request) -> LiveRuns:
@@ -150,13 +148,8 @@ def ls(
     definition: Annotated[str | None, Query(max_length=500, description="The id of a definition.")] = None,
     flow: Annotated[str | None, Query(max_length=500, description="The id or the name of a definition.")] = None,
     text: Annotated[str | None, Query(max_length=500, description="Text in the id, name, definition or error.")] = None,
-    since: Annotated[
-        str | None,
-        Query(
-            max_length=50, description="Earliest start: seconds since the epoch, or 2026-11-01T12:30:00Z (else UTC)."
-        ),
-    ] = None,
-    until: Annotated[str | None, Query(max_length=50, description="Time before which the runs started.")] = None,
+    since: Since = None,
+    until: Until = None,
     all: Annotated[bool, Query(description="Also list runs that are part of another run.")] = False,
     after: Annotated[
         str | None, Query(max_length=500, description="The id of a run; the list continues after it.")
@@ -171,7 +164,7 @@ def ls(
     if after is not None:
         require_run(app.store, after)
     filters: dict[str, Any] = {"kind": kind, "definition_id": definition, "flow": flow, "text": text, "all": all}
-    filters |= {"since": _instant("since", since), "until": _instant("until", until)}
+    filters |= {"since": instant("since", since), "until": instant("until", until)}
     rows = app.runs.list(status=status, after=after, limit=limit, **filters)
     return Answer({"runs": run_lines(app.context, rows)})
 
@@ -257,23 +250,6 @@ def _definition(row: RunRow, files: FlowFiles) -> dict[str, Json] | None:
         return {"kind": FILE_KIND, "id": file}
     stored = row.definition_id is not None and "file" not in context
     return {"kind": row.kind, "id": row.definition_id} if stored else None
-
-
-def _instant(name: str, text: str | None) -> float | None:
-    """Return a time in seconds since the epoch; one without a zone is UTC."""
-    if text is None:
-        return None
-    try:
-        at = float(text)
-    except ValueError:
-        try:
-            at = (time if (time := datetime.fromisoformat(text)).tzinfo else time.replace(tzinfo=UTC)).timestamp()
-        except ValueError:
-            at = math.nan
-    if not math.isfinite(at):
-        form = "seconds since the epoch, or 2026-11-01T12:30:00Z"
-        raise InvalidValue(f"query.{name}", f"{text!r} is not a time; write {form}")
-    return at
 
 
 async def _arguments(app: App, run_id: str) -> Mapping[str, Json]:
