@@ -9,29 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-<<<<<<< HEAD
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
-
-import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-=======
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
->>>>>>> main
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
 from ...check import SECRET, check
-<<<<<<< HEAD
 from ...duration import read_duration
-from ...errors import InvalidFlow, NotFound, Problem
-=======
 from ...errors import InvalidFlow, InvalidValue, NotFound, Problem
->>>>>>> main
 from ...notations.plan.readers import with_origin
 from ...source.document import with_places
 from ...source.load import load
