@@ -168,8 +168,8 @@ def test_a_wrong_duration_says_what_to_write() -> None:
         App("memory").load({"kind": "chain", "nodes": nodes})
     assert [str(problem) for problem in caught.value.problems] == [
         "nodes[0].timeout: must be a number of milliseconds, or a duration such as 10s, 5m or 2h, not '10 sec'",
-        "nodes[1].delay: must be milliseconds of 0 or more, a duration such as 10s, 5m or 2h, or a reference to"
-        " milliseconds, not '1 s'",
+        "nodes[1].delay: must be milliseconds of 0 or more, or a reference to them, not '1 s'; write a duration such as"
+        " 10s, 5m or 2h",
     ]
 
 

@@ -275,7 +275,7 @@ def positive_milliseconds(value: Json, path: str, report: Report) -> Json:
 
 
 def milliseconds_or_reference(value: Json, path: str, report: Report) -> Json:
-    """Accept any value; return milliseconds for a duration such as `10s`. The compiler checks the rest."""
+    """Accept any value, which the compiler checks; return milliseconds for a duration such as `10s`."""
     return read_duration(value, MILLISECOND)
 
 

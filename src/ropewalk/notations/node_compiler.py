@@ -296,8 +296,8 @@ class NodeCompiler(Binder[Within]):
                 return Sleep(seconds=Fn("/", (milliseconds, Lit(1000))))
         elif not isinstance(delay, bool) and isinstance(delay, (int, float)) and 0 <= delay < float("inf"):
             return Sleep(seconds=Lit(delay / 1000))
-        message = f"must be milliseconds of 0 or more, {EXAMPLES}, or a reference to milliseconds, not {delay!r}"
-        add_problem(self.problems, path, message)
+        message = f"must be milliseconds of 0 or more, or a reference to them, not {delay!r}"
+        add_problem(self.problems, path, f"{message}; write {EXAMPLES}" if isinstance(delay, str) else message)
         return Sleep(seconds=Lit(0))
 
     def wait(self, node: DocumentNode, within: Within) -> Op:
