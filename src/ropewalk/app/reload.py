@@ -30,14 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """The result of a reload: the changes, and everything that is wrong now."""
+    """The result of a reload: the changes, and what is wrong."""
 
     # Modules, settings files and definitions, as they are used from now on.
     changed: Sequence[str] = ()
     added: Sequence[str] = ()
     removed: Sequence[str] = ()
+    # What is wrong in the changed files, or because of them.
     problems: Sequence[Problem] = ()
-    # Whether the store has other settings now, which the running server cannot use.
+    # How many problems there are in all.
+    remaining: int = 0
+    # Whether the store has got other settings, which the running server cannot use.
     needs_restart: bool = False
 
 
@@ -49,7 +52,7 @@ class Reloader:
 
     def __init__(self, versions: ProjectVersions, open_again: Callable[[], App], files: Sequence[str] = ()) -> None:
         self._versions, self._open_again, self._files = versions, open_again, tuple(files)
-        self._store_settings = versions.app.context.store_settings
+        self._store_settings = self._first_store_settings = versions.app.context.store_settings
         self._flows: Mapping[str, FlowFile] = {}
         self._good: dict[str, tuple[FlowFile, Any]] = {}  # by path: the last good version, and its file at that time
         self._code_problems: Sequence[Problem] = ()
@@ -77,12 +80,13 @@ class Reloader:
     async def start(self) -> Reload:
         """Check every definition of the project for the first time."""
         await self._check(sorted(self.directory.glob("*.py")))
-        return Reload(problems=self._versions.problems)
+        return Reload(problems=self._versions.problems, remaining=len(self._versions.problems))
 
     async def reload(self, paths: Iterable[Path]) -> Reload:
-        """Use what has changed in these files, and report everything that is wrong."""
+        """Use what has changed in these files, and report what is wrong."""
         paths = list(map(_real, paths))
         earlier, code = self._flows, self._code_among(paths)
+        known = self._versions.problems
         renewed = code if (code or self._code_problems) and self._renew(code) else []
         await self._check(paths)
 
@@ -97,9 +101,15 @@ class Reloader:
             ),
             added=sorted(right - earlier.keys()),
             removed=sorted(earlier.keys() - flows.keys()),
-            problems=self._versions.problems,
-            needs_restart=self._versions.context.store_settings != self._store_settings,
+            problems=[each for each in self._versions.problems if each not in known or _is_in(each, paths)],
+            remaining=len(self._versions.problems),
+            needs_restart=self._has_other_store(),
         )
+
+    def _has_other_store(self) -> bool:
+        """Return True once after each change of the store to one that is not in use."""
+        before, self._store_settings = self._store_settings, self._versions.context.store_settings
+        return self._store_settings not in (before, self._first_store_settings)
 
     def _code_among(self, paths: Iterable[Path]) -> list[Path]:
         """Return the paths of imported modules, flows in Python and settings files."""
@@ -210,6 +220,10 @@ def _with_short_path(problem: Problem) -> Problem:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
+
+
+def _is_in(problem: Problem, paths: Iterable[Path]) -> bool:
+    return problem.place is not None and _real(Path(problem.place.file)) in paths
 
 
 def _holds(file: FlowFile, paths: Iterable[Path]) -> bool:
