@@ -678,6 +678,23 @@ class RunService:
 
         return export_run(self.store, run_id)
 
+    def actions(self, run_id: str, node: str | None = None) -> Sequence[str]:
+        """Return what can be done with a run now. Nothing is changed, and no tool is called.
+
+        Args:
+            run_id: The id of the run.
+            node: The id or path of a node: only whether the run can be retried or forked from there.
+
+        Returns:
+            Those of `stop`, `resume`, `retry`, `undo` and `fork` that the run would accept.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from .actions import actions_of
+
+        return actions_of(self.jobs, run_id, node)
+
     def logs(self, run_id: str, node: str | None = None) -> Sequence[dict[str, Json]]:
         """Return what the tools of a run have printed and logged, line by line.
 

@@ -205,6 +205,10 @@ class Stopped(BaseModel):
     status: Status
 
 
+class Actions(BaseModel):
+    actions: list[Literal["stop", "resume", "retry", "undo", "fork"]]
+
+
 class LogLine(BaseModel):
     """A line that the tool of a step has printed or logged; or `leftOut`, the number of lines that are not kept."""
 

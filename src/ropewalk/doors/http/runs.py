@@ -191,6 +191,16 @@ def logs(
     return Answer({"lines": app.runs.logs(run_id, node)})
 
 
+@router.get("/{run_id:path}/actions", summary="List the actions of a run", response_model=models.Actions)
+def actions(
+    run_id: RunId,
+    app: Served,
+    node: Annotated[str | None, Query(max_length=2000, description="A node, by its id or path.")] = None,
+) -> Answer:
+    """Return what the run accepts now; with `node`, whether it can be retried or forked from there."""
+    return Answer({"actions": app.runs.actions(run_id, node)})
+
+
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)
 async def arguments(
     run_id: RunId,
