@@ -76,7 +76,7 @@ class RunDispatcher(Protocol):
         """The errors of a store that is away."""
         ...
 
-    async def dispatch(self, log: Log, queue: str, priority: int) -> None:
+    async def dispatch(self, opened: Log, queue: str, priority: int, /) -> None:
         """Queue a run that this process owns, and release it."""
 
     def close(self) -> None:
@@ -91,10 +91,10 @@ class DbosDispatcher:
         target = require_postgres(store, required=required).target
         self.registry, self.client, self.failures = WorkerRegistry(target, lease), Client(target), driver_errors()
 
-    async def dispatch(self, log: Log, queue: str, priority: int) -> None:
+    async def dispatch(self, opened: Log, queue: str, priority: int, /) -> None:
         """Queue a run that this process owns, and release it."""
-        id, epoch = log.run.id, log.run.epoch
-        await log.release()  # first, because a worker that comes too early uses up the dispatch
+        id, epoch = opened.run.id, opened.run.epoch
+        await opened.release()  # first, because a worker that comes too early uses up the dispatch
         await asyncio.to_thread(
             self.client.enqueue, dispatch_id(id, epoch), RUN_WORKFLOW, queue, [id], priority=priority
         )
@@ -142,7 +142,10 @@ def why_unattended(store: Store, registry: Registry, run_id: str) -> str | None:
     row = store.get_run(run_id)
     if row is None or row.status != "running":
         return None
-    queue, workers = str((row.context or {}).get("queue") or DEFAULT_QUEUE), registry.live_workers()
+    context, workers = row.context or {}, registry.live_workers()
+    queue, project = str(context.get("queue") or DEFAULT_QUEUE), context.get("project")
+    # A worker on SQLite takes only runs of its own project.
+    workers = [worker for worker in workers if worker.about.get("project", project) == project]
     takers = [worker for worker in workers if queue in worker.about["queues"]]
     if any(is_of_this_version(worker) for worker in takers):
         return None
