@@ -18,6 +18,7 @@ from ..engine.engine import Engine, Job, check_same_run
 from ..engine.run import Watcher
 from ..errors import Action, NotFound, RunBusy, RunExists, StoreError
 from ..events import Brief, Event
+from ..journal.address import MissingStore
 from ..journal.open_waits import open_waits, wait_to_json
 from ..journal.postgres.store import PostgresStore
 from ..journal.postgres.worker_registry import WorkerRegistry
@@ -396,6 +397,8 @@ def require_postgres(store: Store, *, required: bool = False) -> PostgresStore:
     if isinstance(store, PostgresStore):
         return store
     location = getattr(store, "path", "in memory")
+    if isinstance(store, MissingStore):
+        raise StoreError(f"there is no store at {location} yet; a server or a worker makes it when it starts")
     if required:
         error = StoreError(
             'engine="dbos" needs a store that workers on other hosts can reach, such as'
