@@ -55,7 +55,7 @@ export type Tool = {
   name: string; namespace?: string; version?: string; description?: string; inputSchema?: Json; outputSchema?: Json;
   tags?: string[]; annotations?: Json;
 };
-export type Problem = { line: number | null; column: number | null; path: string; message: string; suggestion?: string | null };
+export type Problem = { file?: string | null; line: number | null; column: number | null; path: string; message: string; suggestion?: string | null };
 
 export class Refused extends Error {
   constructor(readonly status: number, message: string, readonly problems: Problem[] = []) {

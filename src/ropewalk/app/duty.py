@@ -11,7 +11,7 @@ from ..errors import StoreError
 from .overview import Overview, QueueState, ScheduleList, Work, group_failures
 
 if TYPE_CHECKING:
-    from ..journal.postgres.worker_registry import WorkerRow
+    from ..journal.sql.worker_row import WorkerRow
     from .app import App
 
 

@@ -91,7 +91,10 @@ async def _reload_on_change(versions: ProjectVersions, reloader: Reloader, folde
         while True:
             paths = [Path(path) for _, path in await watching]
             watching = asyncio.ensure_future(anext(changes))
-            _report(await reloader.reload(paths), "the last good version of these files is used")
+            try:
+                _report(await reloader.reload(paths), "runs use the last good version of these files, if there is one")
+            except Exception as error:  # noqa: BLE001 - one failure must not end the reloading
+                notify(f"reloading failed: {describe_exception(error)}", logging.ERROR)
     finally:
         watching.cancel()
         await asyncio.wait([watching])
@@ -112,6 +115,10 @@ def _report(reload: Reload, consequence: str = "") -> None:
         notify(render_problem(word_problem(problem, Door.CLI)), logging.WARNING)
     if reload.problems and consequence:
         notify(consequence, logging.WARNING)
+    elif reload.remaining and consequence:
+        notify(
+            f"{reload.remaining} earlier problem{'' if reload.remaining == 1 else 's'} of other files", logging.WARNING
+        )
     if reload.needs_restart:
         notify("[store] has changed; start `ropewalk dev` again to use it", logging.WARNING)
 
