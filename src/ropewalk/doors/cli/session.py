@@ -257,7 +257,7 @@ def with_app(
     handlers: list[Interrupts] = []
     logging.getLogger("ropewalk.modules").addFilter(_is_outside_steps)  # lines of steps are shown with their steps
     try:
-        with capture(None if executes_run() else sys.stderr) if tools else contextlib.nullcontext():
+        with capture(None if executes_run() else _Notices()) if tools else contextlib.nullcontext():
             return asyncio.run(main())
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
         cause = _explain_loop_end(error, handlers[0]) if handlers else None
@@ -265,6 +265,15 @@ def with_app(
     finally:  # not earlier, because a tool can also block the loop while it closes
         for interrupts in handlers:
             interrupts.remove()
+
+
+class _Notices:
+    """Writes the lines of steps as messages of the command, which are JSON if its log is."""
+
+    def write(self, text: str) -> None:
+        """Write lines."""
+        for line in text.splitlines():
+            notify(line)
 
 
 def _is_outside_steps(record: logging.LogRecord) -> bool:
