@@ -155,7 +155,9 @@ def test_following_lines_misses_none_and_counts_what_is_left_out() -> None:
         (lines(1, 2, 8, gap=(7, 5)), [8, (7, 3)]),  # of the five lines that are left out, two were there before
     ]
     for look, expected in looks:
-        new = [(row["number"], row["leftOut"]) if "leftOut" in row else row["number"] for row in unseen_lines(look, seen)]
+        new = [
+            (row["number"], row["leftOut"]) if "leftOut" in row else row["number"] for row in unseen_lines(look, seen)
+        ]
         assert new == expected
 
 

@@ -111,7 +111,7 @@ def ls(
             took = _execution_time(timed, now, state, app.runs.earlier_seconds(row))
             started = moment(row.started_at)
             table.append((row.id, row.name, row.kind, status_text, started, took, row.result_count, row.error_count))
-        head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
+        head = ("RUN", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
