@@ -67,6 +67,13 @@ def document(page: Page) -> None:
 
 
 VIEWS = [
+    View("overview", "/overview", "duty"),
+    View("overview-week", "/overview?range=7d", "duty"),
+    View("overview-ordinary", "/overview"),
+    View("overview-empty", "/overview", "empty"),
+    View("overview-huge", "/overview", "huge"),
+    View("schedules", "/schedules", "duty"),
+    View("schedules-empty", "/schedules", "empty"),
     View("runs", "/runs"),
     View("runs-chosen", "/runs", act=lambda page: [page.get_by_label(f"Compare digest-{n}").check() for n in (1, 2)]),
     View("runs-none", "/runs?text=nothing-is-called-this"),
@@ -129,6 +136,7 @@ VIEWS = [
     View("unauthorised", "/runs", token=False),
 ]
 FOR_DOCS = {
+    ("overview", 1280, "light"), ("tools", 1280, "light"),
     ("runs", 1280, "light"), ("run", 1280, "light"), ("timeline", 1280, "dark"), ("diff", 1280, "light"),
     ("large", 1280, "light"), ("definition", 1280, "light"), ("tools-select", 1280, "light"),
     ("run-costs", 1280, "dark"), ("run-waiting", 360, "light"), ("runs", 360, "dark"),

@@ -133,12 +133,16 @@ function Bars({ of, shown }: { of: Overview; shown: string[] }) {
         })}
       </svg>
       <p className="axis" aria-hidden="true">
-        {[0, length / 4, length / 2, (3 * length) / 4].map((at) => <span key={at}>{hour(of.periods[at])}</span>)}
-        <span>now</span>
+        {of.periods.map((start, at) => isMarked(start, length) && <span key={start} style={{ left: `${(at / length) * 100}%` }}>{axis(start, length)}</span>)}
       </p>
     </div>
   );
 }
+
+/** Of a day every sixth hour has its time below, of a week every day. */
+const isMarked = (at: string, periods: number) => new Date(at).getHours() % (periods > 24 ? 24 : 6) === 0;
+const axis = (at: string, periods: number) =>
+  new Date(at).toLocaleString(undefined, periods > 24 ? { weekday: "short" } : { hour: "numeric", minute: "2-digit" });
 
 const hour = (at: string) => {
   const date = new Date(at);
