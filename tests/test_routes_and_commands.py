@@ -66,7 +66,7 @@ NO_ROUTE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("new", "convert", "schema", "tools stubs", "test", "n8n build", "chat"), "works on files, or in a terminal"
     ),
-    **dict.fromkeys(("serve", "mcp", "worker", "completion"), "starts or sets up a process"),
+    **dict.fromkeys(("serve", "dev", "mcp", "worker", "completion"), "starts or sets up a process"),
     **dict.fromkeys(("doctor", "bench"), "looks at this machine"),
     **dict.fromkeys(
         ("runs prune", "store copy", "tools pin", "tools import", "trust"), "for whoever owns the store, or the project"

@@ -61,7 +61,7 @@ export type ToolStat = {
   tool: string; calls: number; failed: number; p50Ms: number; p95Ms: number; tokens: number;
   lastError: string | null; lastFailure: string | null; lastFailedRun: string | null;
 };
-export type Problem = { line: number | null; column: number | null; path: string; message: string; suggestion?: string | null };
+export type Problem = { file?: string | null; line: number | null; column: number | null; path: string; message: string; suggestion?: string | null };
 
 export class Refused extends Error {
   constructor(readonly status: number, message: string, readonly problems: Problem[] = []) {

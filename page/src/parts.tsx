@@ -132,12 +132,12 @@ export function Trouble({ error }: { error: unknown }) {
   );
 }
 
-export function Problems({ of }: { of: Problem[] }) {
+export function Problems({ of, files }: { of: Problem[]; files?: boolean }) {
   return (
     <ul className="problems">
       {of.map((problem, i) => (
         <li key={i}>
-          <code className="at">{[problem.line && `line ${problem.line}`, problem.path].filter(Boolean).join(" · ")}</code>{" "}
+          <code className="at">{[problem.line && (files ? `${problem.file}:${problem.line}` : `line ${problem.line}`), problem.path].filter(Boolean).join(" · ")}</code>{" "}
           {problem.message}
           {problem.suggestion && <>; did you mean <code>{problem.suggestion}</code>?</>}
         </li>

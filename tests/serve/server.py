@@ -82,12 +82,14 @@ class Served:
         return self.client.post(path, json=data, **more)
 
 
-def serve(folder: Path, *words: str, settings: str = "", tools: str = TOOLS) -> Iterator[Served]:
+def serve(
+    folder: Path, *words: str, settings: str = "", tools: str = TOOLS, command: str = "serve"
+) -> Iterator[Served]:
     (folder / "ropewalk.toml").write_text(f'[tools]\nmodules = ["tools"]\n{settings}')
     (folder / "tools.py").write_text(tools)
     env = {**os.environ, "ROPEWALK_TOKEN": TOKEN, "NO_COLOR": "1"}
     process = fork_server.Popen(
-        [COMMAND, "serve", "--port", "0", *words],
+        [COMMAND, command, "--port", "0", *words],
         cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     said: queue.Queue[str] = queue.Queue()

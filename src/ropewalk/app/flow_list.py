@@ -104,7 +104,7 @@ class FlowList:
         """Return a file as it is now; it is read only if it has changed."""
         if known is not None and known.is_unchanged():
             return known
-        file = read_flow_file(path)
+        file = read_flow_file(path, known)
         # Most JSON files are no definitions.
         if not self.is_named and path.suffix == ".json" and file.kind not in NOTATIONS:
             return file._replace(is_flow=False)
@@ -112,9 +112,11 @@ class FlowList:
         return file._replace(is_flow=True) if path in self._exact else file
 
 
-def read_flow_file(path: Path) -> FlowFile:
-    """Return a file as it is now."""
+def read_flow_file(path: Path, known: FlowFile | None = None) -> FlowFile:
+    """Return a file as it is now; one that cannot be read keeps the name and the kind of an earlier look."""
     stamp, data = stamp_of(path), _data_of(path)
+    if data is None and known is not None and python_place(path) is None:
+        return known._replace(stamp=stamp)
     kind = data.get("kind") if isinstance(data, dict) else None
     return FlowFile(path, stamp, _name_in(data, path), not is_test(data), kind if isinstance(kind, str) else None)
 

@@ -334,6 +334,8 @@ class Config:
     directory: Path
     # `ropewalk.toml`, if there is one.
     file: Path | None = None
+    # The files that were read for it, or would be if they existed.
+    files: tuple[Path, ...] = ()
     # Python modules with tools.
     modules: tuple[str, ...] = ()
     # Files, directories and globs of definitions that are tools of each other.

@@ -64,6 +64,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "mcp": ("serve:mcp", "Serve flows and tools to MCP clients."),
     "test": ("rerun:replay", "Replay recorded runs as regression tests and show every difference."),
     "serve": ("serve:serve", "Serve the HTTP API and the web UI."),
+    "dev": ("dev:dev", "Serve a project, and reload it when a file changes."),
     "doctor": ("doctor:doctor", "Check the installation, the project, the store and the servers."),
     "bench": ("doctor:bench", "Measure the time per step on this machine and store."),
     "completion": ("dispatch:completion", "Print a completion script for bash, zsh or fish."),

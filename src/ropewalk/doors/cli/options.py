@@ -36,6 +36,28 @@ Project: TypeAlias = Annotated[
         " contains ropewalk.toml).",
     ),
 ]
+Host: TypeAlias = Annotated[
+    str,
+    Parameter(
+        name="--host", help="Address to listen on. Addresses other than loopback are reachable from the network."
+    ),
+]
+Port: TypeAlias = Annotated[int, Parameter(name="--port", help="Port; 0 picks a free one.")]
+AllowHost: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--allow-host",
+        negative=(),
+        help="Additional host name under which clients reach this server; repeatable.",
+    ),
+]
+RootPath: TypeAlias = Annotated[
+    str,
+    Parameter(
+        name="--root-path",
+        help="Path under which a proxy serves this server, such as /ropewalk, whether it strips it or not.",
+    ),
+]
 Definition: TypeAlias = Annotated[
     Path, Parameter(help="Definition: a YAML or JSON file, FILE.py:NAME, or a directory with an experience.yaml.")
 ]

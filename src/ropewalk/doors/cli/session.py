@@ -288,6 +288,17 @@ def _open_project(
     return App.open(start, store=store, home=_run_directory(project), engine=engine, code=code)
 
 
+def open_again(near: Path | None, project: Path | None, store: str | None) -> App:
+    """Open the App of a project again after a change, as `with_app` opened it."""
+    from ...app.app import App
+
+    app = App.open(directory(near, project), store=store, home=_run_directory(project))
+    if app.context.untrusted:
+        _warn_of_untrusted(app.context.untrusted)
+    _check_rates(app)
+    return app
+
+
 def _check_rates(app: App) -> None:
     """Raise ConfigError for a rate limit of a tool that does not exist."""
     if app.settings.rates:

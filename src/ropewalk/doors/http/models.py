@@ -329,6 +329,9 @@ class DefinitionLine(BaseModel):
 
 class DefinitionList(BaseModel):
     definitions: list[DefinitionLine]
+    problems: list[ProblemModel] = Field(
+        description="Under `ropewalk dev`: what is wrong in changed files. Their last good version is used."
+    )
 
 
 class WholeDefinition(DefinitionLine):
