@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MAX_WAITING: Final = 1000  # running runs that are looked at
 
+
 def overview(app: App, since: float, until: float, periods: int) -> Overview:
     """Read the overview of the runs that started in a time."""
 
@@ -37,7 +38,7 @@ def overview(app: App, since: float, until: float, periods: int) -> Overview:
 
 
 def _with_waiting(app: App, edges: Sequence[float], counts: Sequence[RunCount], waiting: set[str]) -> list[RunCount]:
-    """Count the runs that wait inside their process as waiting. The store has them as running."""
+    """Count the runs that wait inside their process as waiting, although the store has them as running."""
     if not waiting:
         return list(counts)
     rows = app.store.list_runs(status="running", since=edges[0], until=edges[-1], top=True, limit=_MAX_WAITING)
