@@ -14,7 +14,7 @@ from ..journal.run_counts import RunCount
 from .overview import Overview, QueueState, ScheduleList, Work, group_failures
 
 if TYPE_CHECKING:
-    from ..journal.postgres.worker_registry import WorkerRow
+    from ..journal.sql.worker_row import WorkerRow
     from .app import App
 
 _MAX_WAITING: Final = 1000  # running runs that are looked at

@@ -19,7 +19,7 @@ from ..journal.run_counts import FailureCount, RunCount
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ..journal.postgres.worker_registry import WorkerRow
+    from ..journal.sql.worker_row import WorkerRow
     from ..workers.schedules import ScheduleRow
 
 _MAX_MESSAGE: Final = 300  # characters of an error

@@ -22,7 +22,7 @@ from .runs.steps import run_summary
 
 if TYPE_CHECKING:
     from ..ir import Flow
-    from ..journal.postgres.worker_registry import WorkerRow
+    from ..journal.sql.worker_row import WorkerRow
     from ..select.selector import SelectionResult
     from ..source.document import Document
     from ..tools.tool import Tool

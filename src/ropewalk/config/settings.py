@@ -127,6 +127,8 @@ class WorkerLimits:
     recoveries: int = 5
     # Seconds for which a tool may block the Python interpreter of a worker before the worker counts as dead.
     longest_block: float = 600.0
+    # Whether a server executes queued runs and schedules, with a store in a file.
+    in_server: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,6 +230,7 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "grace": _SECONDS,
         "recoveries": _COUNT,
         "longest_block": _SECONDS,
+        "in_server": _FLAG,
     },
     "claude": {
         "model": _TEXT,

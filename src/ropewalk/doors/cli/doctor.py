@@ -421,6 +421,11 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
     """Check who executes runs: this process or workers; and whether a worker takes each queued run."""
     if not app.distributed:
         yield Finding("engine", "ok", "local: the process that starts a run executes it")
+        file = file_of(address)
+        if file is not None and is_there(file):  # in a file, runs can be queued
+            yield from _check_workers(app)
+        elif app.settings.schedules:
+            yield Finding("workers", "note", _nobody(app))
         return
     dbos_version = _installed_version("dbos")
     if dbos_version is None:
@@ -430,18 +435,25 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
         yield Finding("engine", "fault", f"dbos needs a store in Postgres ([store] url), not {address}")
         return
     yield Finding("engine", "ok", f"dbos {dbos_version}: workers execute runs")
+    yield from _check_workers(app)
+
+
+def _check_workers(app: App) -> Iterator[Finding]:
+    """Check whether a process executes queued runs, and serves the queues in which runs wait."""
     try:
         alive, waiting = app.workers.registry.live_workers(), app.workers.registry.count_waiting_runs()
     except (RopewalkError, OSError) as error:  # the store's finding says more
         yield Finding("workers", "fault", str(error))
         return
     total = sum(waiting.values())
+    if not (app.distributed or alive or total or app.settings.schedules or app.settings.queues):
+        return
     queues = ", ".join(f"{count:,} in {queue}" for queue, count in sorted(waiting.items()))
     idle = [queue for queue in waiting if not any(queue in worker.about["queues"] for worker in alive)]
     from ...workers.queues import describe_other_versions, is_of_this_version
 
     if not alive:
-        yield Finding("workers", "fault" if total else "note", "no worker is running; start one with: ropewalk worker")
+        yield Finding("workers", "fault" if total else "note", _nobody(app))
     elif not any(map(is_of_this_version, alive)):
         yield Finding("workers", "fault" if total else "note", f"{len(alive)}, but {describe_other_versions(alive)}")
     else:
@@ -450,6 +462,14 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
         yield Finding("queues", "fault", f"queued: {queues}; no worker serves {', '.join(sorted(idle))}")
     else:
         yield Finding("queues", "ok", f"queued: {queues}" if total else "no queued runs")
+
+
+def _nobody(app: App) -> str:
+    """Say that no process executes queued runs and schedules, and what does."""
+    names = ", ".join(app.settings.schedules)
+    schedules = f", so nothing executes the schedules ({names})" if names else ""
+    commands = "ropewalk worker" if app.distributed else "ropewalk worker, or ropewalk serve"
+    return f"no worker is running{schedules}; start one with: {commands}"
 
 
 def _check_agents(app: App, config: Config) -> Iterator[Finding]:
@@ -493,13 +513,7 @@ def _find_agents(app: App, home: Path) -> Iterator[Path]:
 async def _check_schedules(app: App) -> list[Finding]:
     if not app.settings.schedules:
         return []
-    if not app.distributed:
-        from ...workers.cron import schedule_faults
-
-        note = Finding("schedules", "note", 'schedules need workers: set [store] engine = "dbos"')
-        faults = schedule_faults(app.settings.schedules)
-        return [note, *(Finding(f"schedule {name}", "fault", str(error)) for name, error in faults.items())]
-    if _installed_version("dbos") is None:
+    if app.distributed and _installed_version("dbos") is None:
         return []
     broken_entries = await app.workers.broken()
     return [

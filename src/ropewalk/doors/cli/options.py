@@ -27,7 +27,9 @@ Engine: TypeAlias = Annotated[
         help="Where runs execute: local (this process) or dbos (workers) (default: the configured one).",
     ),
 ]
-Queue: TypeAlias = Annotated[str | None, Parameter(name="--queue", help="Queue for the run (with --engine dbos).")]
+Queue: TypeAlias = Annotated[
+    str | None, Parameter(name="--queue", help="Queue for the run; a worker or a server takes it.")
+]
 Project: TypeAlias = Annotated[
     Path | None,
     Parameter(

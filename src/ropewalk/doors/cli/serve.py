@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from cyclopts import Parameter
 
+from ...app.executing import executing
 from ...app.project_versions import ProjectVersions
 from ...app.runs.recovery import recovering
 from ...config.project import read_config
@@ -28,7 +29,7 @@ from ..security import TOKEN, new_token, serve_until_cancelled, token_given
 from .dispatch import Answer
 from .options import AllowHost, Host, Log, LogLevel, Port, Project, RootPath, StoreAddress
 from .output import configure_logging, notify
-from .session import Interrupts, directory, with_app
+from .session import Interrupts, directory, warn_of_idle_schedules, with_app
 from .streams import write_stdout
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ def serve_project(
         # The shell of the reader fills in a configured token, so that no log holds it.
         shown_token = token if configured_token is None else f"${TOKEN}"
         try:
-            async with recovering(versions), beside(versions, address, shown_token):
+            async with recovering(versions), executing(versions), beside(versions, address, shown_token):
+                await warn_of_idle_schedules(app)
                 await serve_until_cancelled(site, listening, _STREAM_GRACE)
         finally:
             await versions.close()
@@ -221,6 +223,7 @@ def mcp(
 
         async def on_stdio(app: App, _: Interrupts) -> Answer:
             await _require_valid(app, files)
+            await warn_of_idle_schedules(app)
             await wire.serve(_make_door(app, config, files))
             return Answer()
 
@@ -234,6 +237,7 @@ def mcp(
 
     async def on_http(app: App, _: Interrupts) -> Answer:
         await _require_valid(app, files)
+        await warn_of_idle_schedules(app)
         door = _make_door(app, config, files)
         await serve(door, address, token, lambda url: _announce(url, token), config.mcp_server.max_sessions)
         return Answer()

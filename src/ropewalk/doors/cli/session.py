@@ -194,7 +194,11 @@ class Interrupts:
 
     def _runs_on_worker(self) -> bool:
         """Return True if a worker executes the run, and this process only waits for it."""
-        return self._app.distributed and self._run_id not in self._app.engine.live
+        from ...app.runs.liveness import is_queued
+
+        if self._run_id in self._app.engine.live:
+            return False
+        return self._app.distributed or is_queued(self._app.context, self._run_id)
 
     def _only_waits(self) -> bool:
         """Return True if the run only waits and needs no process for that."""
@@ -306,6 +310,15 @@ def _check_rates(app: App) -> None:
 
         for error in misplaced(app.settings.rates, app.toolbox):
             raise error
+
+
+async def warn_of_idle_schedules(app: App) -> None:
+    """Warn if no process executes the schedules of the project, and name what does."""
+    names = await asyncio.to_thread(app.workers.idle_schedules) if app.settings.schedules else ()
+    if names:
+        what = f"schedule {names[0]}" if len(names) == 1 else f"schedules {', '.join(names)}"
+        who = "`ropewalk worker`" if app.distributed else "`ropewalk serve` or `ropewalk worker`"
+        notify(f"warning: nothing executes the {what}; start {who}", logging.WARNING)
 
 
 def _explain_loop_end(error: BaseException, interrupts: Interrupts) -> BaseException | None:

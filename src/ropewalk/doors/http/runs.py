@@ -22,7 +22,7 @@ from ...app.preflight import check_input, check_variables
 from ...app.presenters import named_waits, run_lines, run_state
 from ...app.recorded_run import require_run
 from ...app.run_budget import read_budget
-from ...app.runs.liveness import RESUMABLE, status_of
+from ...app.runs.liveness import RESUMABLE, is_queued, status_of
 from ...app.start import Start
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
@@ -67,6 +67,8 @@ class NewRun(WaitBody):
         None, description="When its finished steps are undone. Default: as the definition or the project says."
     )
     budget: dict[str, Any] | None = Field(None, description="The limits: calls, seconds, tokens, cost in US dollars.")
+    queue: str | None = Field(None, description="Queue the run here, for a worker or a server that executes it.")
+    priority: int | None = Field(None, ge=1, le=2**31 - 1, description="Priority in the queue; 1 is the highest.")
 
 
 EXECUTED: Final[dict[str, Any]] = {
@@ -112,7 +114,10 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
     )  # fmt: skip
 
     async def run(take: Any) -> Outcome:
-        return outcome(await app.jobs.run(new.watched(take)), loaded.kind)
+        if body.queue is None and body.priority is None:
+            return outcome(await app.jobs.run(new.watched(take)), loaded.kind)
+        await app.workers.enqueue(await app.jobs.new(new.watched(take)), body.queue, body.priority)
+        return await app.wait(run_id, on_event=take)
 
     return await start_run(live, run_id, body.wait, run, new=True)
 
@@ -423,7 +428,7 @@ async def _continue_here(app: App, live: LiveRuns, before: RunRow, **answer: Jso
     if before.status == "running" and not live.executes(before.id):
         liveness = await run_sync_in_thread(app.store, lambda: app.runs.liveness_of([before]))
         alone = liveness.get(before.id) in RESUMABLE
-    if alone and not app.distributed and not live.executes(before.id):
+    if alone and not (app.distributed or live.executes(before.id) or is_queued(app.context, before.id)):
         try:
             await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
         except RunBusy:

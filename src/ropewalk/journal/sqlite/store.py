@@ -22,6 +22,8 @@ import apsw
 
 from ...errors import Action, StoreError
 from ..sql.blobs import Blob
+from ..sql.log import Claim, SqlLog, UncertainOwner, claim_run
+from ..sql.recovery import RecoverableRun, find_recoverable
 from ..sql.rows import UPSERT, Connection, Row, fetch, why_not_written
 from ..sql.store import SqlStore
 from ..sql.write_batch import Item, Outcomes, WriteBatch
@@ -30,6 +32,8 @@ from .database import BUSY, Moved, SqliteReader, columns, connect, open_database
 
 T = TypeVar("T")
 
+QUEUED: Final = "FROM queue JOIN run ON run.seq = queue.run JOIN lease ON lease.run = queue.run"
+"""The rows of queued runs with the rows of the runs and of their leases."""
 _FEW: Final = 16
 # Seconds that a commit may block an event loop. A single entry may take longer: the thread would not be faster.
 _QUICK: Final = 0.0003
@@ -239,3 +243,35 @@ class SqliteStore(SqlStore):
         self.unwritable = unwritable(self.path)
         reader = SqliteReader(self.path, self.unwritable, lease, poll) if self.unwritable else None
         super().__init__(reader or SqliteWriter(self.path, sync, lease, poll), lease, poll)
+
+    # --- queued runs, as `workers/run_queue.py` keeps them ----------------------------------
+
+    def run_in_transaction(self, work: Callable[[Connection], T]) -> T:
+        """Call `work` in one transaction."""
+        return self._writer.run(work)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Call `work`, which only reads."""
+        return self._writer.read(work)
+
+    async def reopen_if(self, run_id: str, check: Callable[[Connection], None]) -> SqlLog:
+        """Own a run as `reopen` does, unless `check` raises an error in the transaction of the claim."""
+
+        def claim(connection: Connection, doubt: UncertainOwner | None, now: float) -> Claim | UncertainOwner:
+            check(connection)
+            return claim_run(connection, run_id, self.patience, False, doubt, now)
+
+        return await self._claim_and_open(run_id, claim)
+
+    def is_queued(self, run_id: str) -> bool:
+        """Return True if an unfinished run is in a queue."""
+        return bool(self.read(lambda c: fetch(c, f"SELECT 1 {QUEUED} WHERE run.id = ?", (run_id,))))
+
+    def recoverable(self, limit: int = 1000) -> list[RecoverableRun]:
+        """Return the unfinished runs that a server may resume, without those that a queue leads to a process."""
+
+        def work(connection: Connection) -> list[RecoverableRun]:
+            queued = {id for (id,) in fetch(connection, f"SELECT run.id {QUEUED}")}
+            return [run for run in find_recoverable(connection, self.patience, limit) if run.row.id not in queued]
+
+        return self.read(work)
