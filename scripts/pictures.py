@@ -143,14 +143,37 @@ FOR_DOCS = {
 }  # fmt: skip
 
 
+SCHEDULES = """
+[schedules.nightly-import]
+cron = "30 2 * * *"
+flow = "import.json"
+timezone = "Europe/Berlin"
+queue = "imports"
+
+[schedules.price-watch]
+cron = "*/10 * * * *"
+flow = "import.json"
+
+[schedules.month-end]
+cron = "0 7 1-3 1,4,7,10 mon-fri"
+flow = "import.json"
+
+[queues.imports]
+concurrency = 1
+"""
+
+
 @contextlib.contextmanager
 def served(project: str, folder: Path) -> Iterator[str]:
     """A project of this name, filled, and a server over it; gives its address."""
     if not (folder / "ropewalk.toml").exists():
         shutil.copytree(HERE / "pictured", folder, dirs_exist_ok=True)
-        modules = {"empty": "", "huge": '[tools]\nmodules = ["tools", "many_tools"]\n'}.get(
-            project, '[tools]\nmodules = ["tools"]\n'
-        )
+        tools = '[tools]\nmodules = ["tools"]\n'
+        modules = {
+            "empty": "",
+            "huge": '[tools]\nmodules = ["tools", "many_tools"]\n',
+            "duty": tools + SCHEDULES,
+        }.get(project, tools)
         (folder / "ropewalk.toml").write_text(modules)
         if project != "empty":
             subprocess.run([sys.executable, "fill.py", project], cwd=folder, check=True)

@@ -76,7 +76,7 @@ function Page() {
   }, []);
   const view = place.parts[0] ?? "runs";
   // On a phone the menu scrolls sideways.
-  useEffect(() => document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view]);
+  useEffect(() => document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view, count]);
   return (
     <>
       <a className="skip" href="#main">Skip to content</a>

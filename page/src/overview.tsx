@@ -133,7 +133,7 @@ function Bars({ of, shown }: { of: Overview; shown: string[] }) {
         })}
       </svg>
       <p className="axis" aria-hidden="true">
-        {of.periods.map((start, at) => isMarked(start, length) && <span key={start} style={{ left: `${(at / length) * 100}%` }}>{axis(start, length)}</span>)}
+        {of.periods.map((start, at) => at < length * 0.92 && isMarked(start, length) && <span key={start} style={{ left: `${(at / length) * 100}%` }}>{axis(start, length)}</span>)}
       </p>
     </div>
   );

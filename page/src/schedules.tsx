@@ -9,7 +9,7 @@ export type Schedule = {
   last: string | null; status: string | null; runId: string | null; next: string | null; upcoming: string[]; catchUp: string;
   missed: { due: string; became: string; runId: string | null }[];
 };
-type Listed = { schedules: Schedule[]; unavailable: string | null };
+type Listed = { schedules: Schedule[]; idle: string[]; unavailable: string | null };
 type Changed = { runId: string | null; unattended: string | null };
 
 export function Schedules() {
@@ -27,6 +27,12 @@ export function Schedules() {
         </Empty>
       )}
       {found && found.schedules.length > 0 && found.unavailable && <p className="hint">{found.unavailable}</p>}
+      {found && found.idle.length > 0 && (
+        <p className="wait-line">
+          No worker executes {found.idle.length === 1 ? "this schedule" : "these schedules"} of <code>ropewalk.toml</code>: <bdi>{found.idle.join(", ")}</bdi>.
+          {!found.unavailable && <> Start one: <code>ropewalk worker</code></>}
+        </p>
+      )}
       <div className="schedules" onKeyDown={arrows}>
         {found?.schedules.map((one) => (
           <section key={one.name} className="panel" aria-label={`Schedule ${one.name}`}>
@@ -66,7 +72,7 @@ export function NextTimes({ of, zone }: { of: string[]; zone: string }) {
   return (
     <>
       {of.map((at, i) => (
-        <span key={at} title={`${at.replace("T", " ")} ${zone}`}>{i > 0 && ", "}<When at={at} /></span>
+        <span key={at} title={`${at.replace("T", " ")} ${zone}`}>{i > 0 && " · "}<When at={at} /></span>
       ))}
     </>
   );

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import documents as d
 
 from ropewalk import App
-from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.testing import ScriptedModel, wants
 
 MANY_RUNS, MANY_DEFINITIONS, MANY_WAITS = 5_000, 150, 60
@@ -56,6 +57,9 @@ async def huge(app: App) -> None:
 
 async def duty(app: App) -> None:
     """A week of runs: more by day than by night, and some hours in which a warehouse was away."""
+    Path("import.json").write_text(json.dumps({**d.IMPORT, "kind": "chain"}))
+    app.schedules.apply()
+    app.schedules.pause("month-end")
     chance, now = random.Random(7), time.time()
     gone = "warehouse: connection refused while reading sales; {} of 3 replicas are down"
     flows = ["Nightly import", "Weekly digest", "Price watch", "Refund an order", "Sync stock"]
@@ -68,6 +72,10 @@ async def duty(app: App) -> None:
         name = chance.choices(flows, (5, 1, 9, 3, 4))[0]
         new = NewRun(id=f"duty-{n:04}", kind="chain", name=name, document={"nodes": []}, started_at=at)
         log = await app.store.open(new)
+        if n < 2:
+            await log.append(Entry("paid", "wait", "paid", {"approval": f"Refund order A-10{n}?", "due": None}, "", at, at))
+            await log.park(None)
+            continue
         error = None
         if name == "Nightly import" and chance.random() < (0.7 if now - at < 20_000 else 0.04):
             error = {"kind": "NodeFailed", "message": f"rows: {gone.format(chance.choice((2, 3)))}"}

@@ -63,11 +63,13 @@ def _count_waits(waits: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 def list_schedules(app: App) -> ScheduleList:
     """Return the schedules of the store of an app."""
+    idle = app.workers.idle_schedules()
     try:
         schedules = app.schedules
     except StoreError as error:
-        return ScheduleList(rows=(), unavailable=error)
-    return ScheduleList(rows=schedules.list())
+        return ScheduleList(rows=(), idle=idle, unavailable=error)
+    reason = getattr(app.store, "unwritable", None)  # of a file that this process may only read
+    return ScheduleList(rows=schedules.list(), idle=idle, unavailable=StoreError(reason) if reason else None)
 
 
 def read_work(app: App) -> Work:
