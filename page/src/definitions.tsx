@@ -23,7 +23,7 @@ export function Definitions() {
       <Trouble error={error} />
       {found && found.problems.length > 0 && (
         <div className="panel" role="alert">
-          <p>✕ Wrong files. The last good version of each is used:</p>
+          <p>✕ These files are wrong. Runs use the last good version of each, if there is one:</p>
           <Problems of={found.problems} files />
         </div>
       )}

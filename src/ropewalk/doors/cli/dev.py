@@ -92,7 +92,7 @@ async def _reload_on_change(versions: ProjectVersions, reloader: Reloader, folde
             paths = [Path(path) for _, path in await watching]
             watching = asyncio.ensure_future(anext(changes))
             try:
-                _report(await reloader.reload(paths), "the last good version of these files is used")
+                _report(await reloader.reload(paths), "runs use the last good version of these files, if there is one")
             except Exception as error:  # noqa: BLE001 - one failure must not end the reloading
                 notify(f"reloading failed: {describe_exception(error)}", logging.ERROR)
     finally:

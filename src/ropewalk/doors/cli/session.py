@@ -255,8 +255,7 @@ def with_app(
                 return await work(app, interrupts)
 
     handlers: list[Interrupts] = []
-    if executes_run():  # which shows the lines of steps
-        logging.getLogger("ropewalk.modules").addFilter(lambda record: not record.__dict__.get("in_step"))
+    logging.getLogger("ropewalk.modules").addFilter(_is_outside_steps)  # lines of steps are shown with their steps
     try:
         with capture(None if executes_run() else sys.stderr) if tools else contextlib.nullcontext():
             return asyncio.run(main())
@@ -266,6 +265,11 @@ def with_app(
     finally:  # not earlier, because a tool can also block the loop while it closes
         for interrupts in handlers:
             interrupts.remove()
+
+
+def _is_outside_steps(record: logging.LogRecord) -> bool:
+    """Return True unless a log record is a line of a step."""
+    return not record.__dict__.get("in_step")
 
 
 def _warn_of_untrusted(names: Sequence[str]) -> None:

@@ -169,6 +169,8 @@ NODE: Final[dict[str, Checker]] = {
     "delay": f.number,
     **checkers("experience"),
 }
+OTHERS: Final = {"timeout_ms": "timeout", "schema": "output_schema"}
+"""Fields that are other names of fields; nodes have either one."""
 MODELS: Final = ("agent", "skill", "cli-agent")
 """The kinds that ask a model, one of them through a program."""
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
