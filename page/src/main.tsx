@@ -75,8 +75,8 @@ function Page() {
     return () => removeEventListener("keydown", press);
   }, []);
   const view = place.parts[0] ?? "runs";
-  // On a phone the menu scrolls sideways.
-  useEffect(() => document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view, count]);
+  // On a phone the menu scrolls sideways. New browsers return a promise, which is no cleanup function.
+  useEffect(() => void document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view, count]);
   return (
     <>
       <a className="skip" href="#main">Skip to content</a>

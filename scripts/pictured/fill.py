@@ -57,7 +57,6 @@ async def huge(app: App) -> None:
 
 async def duty(app: App) -> None:
     """A week of runs: more by day than by night, and some hours in which a warehouse was away."""
-    Path("import.json").write_text(json.dumps({**d.IMPORT, "kind": "chain"}))
     app.schedules.apply()
     app.schedules.pause("month-end")
     chance, now = random.Random(7), time.time()
@@ -73,7 +72,8 @@ async def duty(app: App) -> None:
         new = NewRun(id=f"duty-{n:04}", kind="chain", name=name, document={"nodes": []}, started_at=at)
         log = await app.store.open(new)
         if n < 2:
-            await log.append(Entry("paid", "wait", "paid", {"approval": f"Refund order A-10{n}?", "due": None}, "", at, at))
+            data = {"approval": f"Refund order A-10{n}?", "due": None}
+            await log.append(Entry("paid", "wait", "paid", data, "", at, at))
             await log.park(None)
             continue
         error = None
@@ -88,9 +88,15 @@ async def duty(app: App) -> None:
         await log.finish("timeout" if late else "failed" if error else good, {}, error)
 
 
+def write_flows() -> None:
+    Path("import.json").write_text(json.dumps({**d.IMPORT, "kind": "chain"}))
+
+
 async def main(what: str) -> None:
     async with App.open(Path()) as app:
         await {"ordinary": ordinary, "huge": huge, "duty": duty}[what](app)
 
 
+if sys.argv[1] == "duty":
+    write_flows()
 asyncio.run(main(sys.argv[1]))
