@@ -81,8 +81,8 @@ function RunDocument({ open }: { open: boolean }) {
       </label>
       <JsonField label="Input (JSON)" text={input} onText={setInput} rows={4} />
       <div className="acts">
-        <Act does={async () => setChecked(await ask("/api/validate", { document: text }))}>Check</Act>
-        <Act kind="main" does={async () => {
+        <Act isReady={text.trim() !== ""} does={async () => setChecked(await ask("/api/validate", { document: text }))}>Check</Act>
+        <Act kind="main" isReady={text.trim() !== ""} does={async () => {
           const begun = await ask<{ runId: string }>("/api/runs", { document: text, input: readJson(input) ?? null });
           go(runPlace(begun.runId));
         }}>Start</Act>

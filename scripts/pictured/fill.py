@@ -14,6 +14,7 @@ import documents as d
 from ropewalk import App
 from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.testing import ScriptedModel, wants
+from ropewalk.tools.capture import capture
 
 MANY_RUNS, MANY_DEFINITIONS, MANY_WAITS = 5_000, 150, 60
 MODEL = [
@@ -30,6 +31,7 @@ async def ordinary(app: App) -> None:
         await app.run({**document, "kind": "chain"}, run_id=f"strange-{d.STRANGE.index(document)}")
     await app.run({**d.LARGE_OUTPUT, "kind": "chain"}, run_id="megabyte")
     await app.run({**d.PARTIAL, "kind": "chain"}, run_id="partial")
+    await app.run({**d.LEDGER, "kind": "chain"}, run_id="ledger")
     app.model = ScriptedModel(*MODEL, usage={"input_tokens": 1840, "output_tokens": 212}, cost=0.0087)
     await app.run(d.AGENT, {"material": "nylon"}, run_id="agent")
     await app.chains.execute_chain("nightly-import", {"executionId": "import-1"})
@@ -93,8 +95,9 @@ def write_flows() -> None:
 
 
 async def main(what: str) -> None:
-    async with App.open(Path()) as app:
-        await {"ordinary": ordinary, "huge": huge, "duty": duty}[what](app)
+    with capture(None):
+        async with App.open(Path()) as app:
+            await {"ordinary": ordinary, "huge": huge, "duty": duty}[what](app)
 
 
 if sys.argv[1] == "duty":

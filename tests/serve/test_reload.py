@@ -17,6 +17,7 @@ from patience import until
 from ropewalk import App
 from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.app.reload import Reload, Reloader
+from ropewalk.doors.cli.dev import matters
 from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
 
@@ -189,7 +190,8 @@ async def test_a_wrong_file_is_shown_and_its_last_good_version_stays(
 
 async def test_definitions_come_change_and_go(project: Project) -> None:
     async with project.served():
-        assert (await project.change({"second.json": chain()})).added == ["second.json"]
+        reload = await project.change({"second.json": chain(), "compose.yaml": "services: {}", "notes.json": "[1]"})
+        assert (reload.added, reload.problems) == (["second.json"], [])
         assert (await project.listed())[0] == ["second.json", "talk.json"]
         reload = await project.change({"second.json": chain({**SAY, "params": {"text": "y"}})})
         assert (reload.changed, reload.added) == (["second.json"], [])
@@ -267,3 +269,19 @@ async def test_a_server_is_started_again_only_when_its_settings_change(project: 
         await project.change({"ropewalk.toml": settings + "timeout = 40\n"})
         assert await pid() != first
         await until(lambda: not Path(f"/proc/{first}").exists())
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [
+        *(
+            (path, True)
+            for path in ("tools.py", "flows/a.yaml", "build/env/a.json", "ropewalk.toml", "lib/a.mjs", "odd")
+        ),
+        *((path, False) for path in ("data.csv", ".venv/a.py", "node_modules/a.js", ".git/a.yaml", ".ropewalk/a.json")),
+        *((path, False) for path in ("a.py~", ".a.py.swp", ".#a.py", "__pycache__/a.pyc", "lib/site-packages/a.py")),
+    ],
+)
+def test_only_files_of_the_project_count(path: str, counts: bool) -> None:
+    folder = Path("/home/me/.venv/build/shop")
+    assert matters(str(folder / path), [Path("/else"), folder], [folder / "odd"]) is counts

@@ -125,7 +125,8 @@ def is_definition(file: FlowFile) -> bool:
     """Return True for a definition, also a broken one, and False for another document in the project directory."""
     from ..source.load import load
 
-    if file.path.suffix not in DEFINITION_SUFFIXES or kind_of_file(str(file.path)) is not None:
+    is_other = file.path.suffix in DEFINITION_SUFFIXES and file.kind not in NOTATIONS
+    if not is_other or kind_of_file(str(file.path)) is not None:
         return True
     try:
         document = load(file.path).data

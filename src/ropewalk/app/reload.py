@@ -19,7 +19,7 @@ from ..errors import ConfigError, InvalidFlow, Problem, RopewalkError, display_p
 from ..fast_dataclass import dataclass
 from ..tools.directory.paths import MODULES
 from .definitions import KeptVersion
-from .flow_list import FlowFile, FlowList, is_definition
+from .flow_list import FlowFile, is_definition
 from .python_file import load_from_python, python_place
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ class Reloader:
 
     def flows(self) -> Iterator[str]:
         """Yield the ids of the definitions that are served."""
-        listed = self._list(self._versions.app)
-        yield from (id for id, file in listed.look().items() if file.stamp and (listed.is_named or is_definition(file)))
+        yield from (id for id, file in self._look(self._versions.app).items() if file.stamp)
 
     async def start(self) -> Reload:
         """Check every definition of the project for the first time."""
@@ -183,8 +182,7 @@ class Reloader:
     async def _check_flows(self) -> None:
         """Check all definitions, and keep the last good version of each that is wrong."""
         app = self._versions.app
-        listed = self._list(app)
-        self._flows = listed.look()
+        self._flows = self._look(app)
         paths = {str(file.path) for file in self._flows.values()}
         for path in self._good.keys() - paths:
             del self._good[path]
@@ -198,11 +196,12 @@ class Reloader:
                 self._good[path] = file, app.load(file.path) if place is None else load_from_python(*place)
             elif good is not None and file.stamp is not None and not good[0].is_unchanged():
                 app.definitions.kept[path] = KeptVersion(file.path, file.stamp, good[1])
-            if listed.is_named or is_definition(file):
-                self._flow_problems[path] = problems
+            self._flow_problems[path] = problems
 
-    def _list(self, app: App) -> FlowList:
-        return app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
+    def _look(self, app: App) -> Mapping[str, FlowFile]:
+        """Return the definitions that are served, by id, as their files are now."""
+        listed = app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
+        return {id: file for id, file in listed.look().items() if listed.is_named or is_definition(file)}
 
     async def _problems_in(self, app: App, file: FlowFile) -> Sequence[Problem]:
         """Return what is wrong with a definition as its file is now."""

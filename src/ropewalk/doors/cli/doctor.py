@@ -40,7 +40,7 @@ from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
 from ..remedies import Door, word_remedy
 from .dispatch import FAILED, Answer
-from .options import Json, NoCode, Project, StoreAddress
+from .options import Json, NoCode, Project, StoreAddress, read_seconds
 from .output import columns
 from .session import Interrupts, directory, with_app
 from .streams import write_stdout
@@ -198,8 +198,10 @@ def doctor(
     timeout: Annotated[
         float | None,
         Parameter(
+            converter=read_seconds,
             validator=validators.Number(gt=0),
-            help=f"Seconds per part of the check. [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
+            help="Seconds, or a duration such as 1m, per part of the check."
+            f" [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
         ),
     ] = None,
     no_code: NoCode = False,
