@@ -27,6 +27,9 @@ async def log(count: int) -> list[str]:
     return ["first"] * count
 
 
+read = fs.read_file
+
+
 @plan
 async def right(count: int) -> Any:
     from ropewalk.servers import fs as files  # type: ignore[attr-defined]
@@ -34,7 +37,13 @@ async def right(count: int) -> Any:
     try:
         await git.log(count=0)
     except ToolError as error:
-        return [str(error), await history.log(count=count), await fs.read_file("a"), await files.read_file(path="b")]
+        return [
+            str(error),
+            await history.log(count=count),
+            await fs.read_file("a"),
+            await files.read_file(path="b"),
+            await read(path="c"),
+        ]
 
 
 @plan
@@ -77,7 +86,7 @@ PROBLEMS = [
 def test_a_plan_calls_the_tools_of_the_servers_that_it_imports() -> None:
     with App("memory", tools=[read_file, log]) as app:
         error, commits, *texts = app.run_sync(right, {"count": 2}).value
-    assert (error, commits, texts) == ("no commits", ["first", "first"], ["text of a", "text of b"])
+    assert (error, commits, texts) == ("no commits", ["first", "first"], ["text of a", "text of b", "text of c"])
 
 
 def test_a_wrong_import_says_at_its_use_what_would_be_right() -> None:
