@@ -97,26 +97,21 @@ def test_a_wrong_import_says_at_its_use_what_would_be_right() -> None:
     assert found == {definition.name: [message] for definition, message in PROBLEMS}
 
 
-@pytest.mark.parametrize(
-    ("code", "answer"),
-    [
-        ("from ropewalk.servers import fs\nreturn await fs.read_file(path='a')", "text of a"),
-        ("from ropewalk.servers import fs as x\nreturn await x.read_file(path='a')", "text of a"),
-        ("from ropewalk.servers import fs as x\nx = 3", "x is another name of the server fs; use another name here"),
-        (
-            "import ropewalk.servers",
-            "import of ropewalk.servers is not supported; write from ropewalk.servers import NAME",
-        ),
-        ("from ropewalk.servers import *", f"name the servers: {IMPORT}"),
-    ],
-)
-def test_the_program_of_a_model_may_import_servers(code: str, answer: str) -> None:
-    async def run() -> dict[str, Any]:
-        async with App("memory", tools=[read_file, log]) as app:
-            return await app.plans.run_plan(code)
+def test_the_program_of_a_model_may_import_servers() -> None:
+    answers = {
+        "from ropewalk.servers import fs\nreturn await fs.read_file(path='a')": "text of a",
+        "from ropewalk.servers import fs as x\nreturn await x.read_file(path='a')": "text of a",
+        "from ropewalk.servers import fs as x\nx = 3": "x is another name of the server fs; use another name here",
+        "import ropewalk.servers": f"import of ropewalk.servers is not supported; write {IMPORT}",
+        "from ropewalk.servers import *": f"name the servers: {IMPORT}",
+    }
 
-    done = asyncio.run(run())
-    assert done.get("result") == answer or done["problems"][0]["message"] == answer
+    async def run() -> dict[str, str]:
+        async with App("memory", tools=[read_file, log]) as app:
+            done = {code: await app.plans.run_plan(code) for code in answers}
+        return {code: item.get("result") or item["problems"][0]["message"] for code, item in done.items()}
+
+    assert asyncio.run(run()) == answers
 
 
 def test_python_imports_a_server_without_a_project_and_refuses_to_call_it() -> None:
