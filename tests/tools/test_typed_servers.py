@@ -103,7 +103,7 @@ for each in ("", ".app.plan_function", ".errors", ".servers"):  # the others tak
 def test_both_checkers_take_right_calls_and_refuse_wrong_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stubs = tmp_path / "typings" / "ropewalk" / "servers" / "__init__.pyi"
     stubs.parent.mkdir(parents=True)
-    stubs.write_text(servers_stub({"shop": TOOLS, "Shop": {}, "down": None, "class": {}}))
+    stubs.write_text(servers_stub({"shop": TOOLS, "Shop": {}, "int": TOOLS, "down": None, "class": {}}))
     for name, text in (("right.py", RIGHT), ("wrong.py", WRONG), ("mypy.ini", MYPY)):
         (tmp_path / name).write_text(text)
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(SOURCE)], "reportUnusedExpression": False}

@@ -29,6 +29,7 @@ _DEEPEST: Final = 4  # objects in objects
 _MAX_DESCRIPTION: Final = 300  # characters of a description
 _MOST_CHOICES: Final = 12
 _MOST_PARTS: Final = 200  # of `allOf` in one schema, whose references may lead back
+_TYPING: Final = ("Any", "Literal", "NotRequired", "TypedDict", "Unpack")
 _LITERALS: Final = (str, bool, int, type(None))
 
 
@@ -61,26 +62,27 @@ def stub(tool: Tool, name: str) -> str:
 
 def servers_stub(servers: Mapping[str, Mapping[str, Tool] | None]) -> str:
     """Return the stub of a module of servers, each with its tools by name, or None where they are unknown."""
-    class_names = set(servers)
-    lines = ["from typing import Any, Literal, NotRequired, TypedDict, Unpack", ""]
+    class_names = {*servers, *_TYPING}
+    lines = ["import builtins as _builtins", f"from typing import {', '.join(_TYPING)}", ""]
     for server, tools in servers.items():
-        if not _is_name(server):
+        if not _is_name(server) or server in _TYPING:
             lines += [f"# No module can import the server {server!r}.", ""]
         elif tools is None:
             lines += [f"{server}: Any  # its tools are not known", ""]
         else:
-            lines += [*_server_lines(server, tools, class_names), ""]
+            # A server or a tool of the name of a type hides it.
+            aliases = {name: f"_builtins.{name}" for name in _NAMES.values() if name in tools or name in servers}
+            lines += [*_server_lines(server, tools, class_names, aliases), ""]
     return "\n".join(lines)
 
 
-def _server_lines(server: str, tools: Mapping[str, Tool], class_names: set[str]) -> list[str]:
-    owner = _title(server)
-    # The methods of a class hide builtins of the same name from the annotations after them.
-    aliases = {name: f"_{name}" for name in _NAMES.values() if name in tools and name != "None"}
-    classes = [f"{alias} = {name}" for name, alias in aliases.items()]
+def _server_lines(
+    server: str, tools: Mapping[str, Tool], class_names: set[str], aliases: Mapping[str, str]
+) -> list[str]:
+    owner, classes = _title(server), list[str]()
     methods: list[str] = []
     for name, tool in tools.items():
-        if not _is_name(name) or name in ("Any", "Literal"):
+        if not _is_name(name) or name in _TYPING:
             methods.append(f"# call_tool({tool.id!r}, {{...}})")
             continue
         types = _Types(tool.input_schema, class_names, aliases)
