@@ -49,6 +49,7 @@ COMMAND_OF: Final[dict[str, str]] = {
 """By route (`METHOD /path`, `{}` for each part that varies) the command that does the same."""
 NO_COMMAND: Final[dict[str, str]] = {
     "GET /api/runs/{}/arguments": "`runs export` has them in the test that it writes",
+    "GET /api/runs/{}/actions": "commands say why they refuse",
     "GET /api/runs/{}/content/{}": "bytes for the web UI; `runs export` has what refers to them",
     "GET /api/definitions": "who has the files has their names",
     "GET /api/definitions/file/{}": "it is a file",

@@ -23,7 +23,7 @@ export function Definitions() {
       <Trouble error={error} />
       {found && found.problems.length > 0 && (
         <div className="panel" role="alert">
-          <p>✕ Wrong files. The last good version of each is used:</p>
+          <p>✕ These files are wrong. Runs use the last good version of each, if there is one:</p>
           <Problems of={found.problems} files />
         </div>
       )}
@@ -81,8 +81,8 @@ function RunDocument({ open }: { open: boolean }) {
       </label>
       <JsonField label="Input (JSON)" text={input} onText={setInput} rows={4} />
       <div className="acts">
-        <Act does={async () => setChecked(await ask("/api/validate", { document: text }))}>Check</Act>
-        <Act kind="main" does={async () => {
+        <Act isReady={text.trim() !== ""} does={async () => setChecked(await ask("/api/validate", { document: text }))}>Check</Act>
+        <Act kind="main" isReady={text.trim() !== ""} does={async () => {
           const begun = await ask<{ runId: string }>("/api/runs", { document: text, input: readJson(input) ?? null });
           go(runPlace(begun.runId));
         }}>Start</Act>

@@ -21,6 +21,9 @@ const KEYS = [
   ["Esc", "close"], ["?", "show this list"],
 ];
 
+/** Without a token there is no session to end; the server says so in the page. */
+const hasSession = !("sessionless" in document.documentElement.dataset);
+
 function View({ parts, query, waits }: ReturnType<typeof usePlace> & { waits: ReturnType<typeof useWaits> }) {
   const [view = "runs", first, second] = parts;
   if (view === "runs" && first && second === "diff") return <Diff a={first} b={query.get("with") ?? ""} />;
@@ -38,8 +41,8 @@ function Page() {
   const [theme, turn] = useTheme();
   const [help, setHelp] = useState(false);
   const [left, setLeft] = useState("");  // what came of logging out
-  const logOut = () => ask<{ ended: number }>("/api/logout", {}).then(
-    ({ ended }) => setLeft(ended ? "You are logged out." : "This server uses no token, so there is no session to end."),
+  const logOut = () => ask("/api/logout", {}).then(
+    () => setLeft("You are logged out."),
     (error: Error) => setLeft(error.message),
   );
   const first = useRef("");
@@ -83,7 +86,7 @@ function Page() {
         </nav>
         <button className="plain icon" onClick={turn} title={`Theme: ${theme}`} aria-label="Dark or light">◐</button>
         <button className="plain icon" onClick={() => setHelp(true)} title="Keys" aria-label="Keys">?</button>
-        <button className="plain" onClick={logOut}>Log out</button>
+        {hasSession && <button className="plain" onClick={logOut}>Log out</button>}
       </header>
       <main id="main">
         {left ? <Empty title={left}>To log in, open the address that `ropewalk serve` printed.</Empty> : <View {...place} waits={waits} />}

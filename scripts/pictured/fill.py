@@ -10,6 +10,7 @@ import documents as d
 
 from ropewalk import App
 from ropewalk.testing import ScriptedModel, wants
+from ropewalk.tools.capture import capture
 
 MANY_RUNS, MANY_DEFINITIONS, MANY_WAITS = 5_000, 150, 60
 MODEL = [
@@ -26,6 +27,7 @@ async def ordinary(app: App) -> None:
         await app.run({**document, "kind": "chain"}, run_id=f"strange-{d.STRANGE.index(document)}")
     await app.run({**d.LARGE_OUTPUT, "kind": "chain"}, run_id="megabyte")
     await app.run({**d.PARTIAL, "kind": "chain"}, run_id="partial")
+    await app.run({**d.LEDGER, "kind": "chain"}, run_id="ledger")
     app.model = ScriptedModel(*MODEL, usage={"input_tokens": 1840, "output_tokens": 212}, cost=0.0087)
     await app.run(d.AGENT, {"material": "nylon"}, run_id="agent")
     await app.chains.execute_chain("nightly-import", {"executionId": "import-1"})
@@ -52,8 +54,9 @@ async def huge(app: App) -> None:
 
 
 async def main(what: str) -> None:
-    async with App.open(Path()) as app:
-        await {"ordinary": ordinary, "huge": huge}[what](app)
+    with capture(None):
+        async with App.open(Path()) as app:
+            await {"ordinary": ordinary, "huge": huge}[what](app)
 
 
 asyncio.run(main(sys.argv[1]))

@@ -18,6 +18,7 @@ import httpx2
 import pytest
 
 from modules.folder import needs_node
+from patience import until
 from ropewalk import App, Toolbox, tool
 from ropewalk.config.settings import Limits
 from ropewalk.doors.http.site import make_site
@@ -178,12 +179,46 @@ async def test_the_first_and_last_lines_are_kept_within_the_limits(tmp_path: Pat
     limits = Limits(log_lines=10)
     with capture(None):
         async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[flood], limits=limits) as app:
-            outcome = await app.run(chain("flood", count=1000))
+            events: list[Event] = []
+            outcome = await app.run(chain("flood", count=1000), on_event=events.append)
             lines = app.runs.logs(outcome.run_id)
+            numbered = {(line["number"], line.get("text")) for line in lines}
+            told: list[Any] = [event.data for event in events if event.kind == "node.log"]
+            assert {(line["number"], line["text"]) for data in told for line in data["lines"]} >= numbered - {
+                (996, None)
+            }
+            [recorded] = [event.data async for event in app.runs.watch(outcome.run_id) if event.kind == "node.log"]
+            assert {(line["number"], line["text"]) for line in recorded["lines"]} == numbered - {(996, None)}
+            assert recorded["leftOut"] == 991
             shown = [line.get("text", line.get("leftOut")) for line in lines]
             assert shown[:-1] == [*(f"line {i}" for i in range(5)), 991, *(f"line {i}" for i in range(996, 1000))]
             assert [line["number"] for line in lines] == [1, 2, 3, 4, 5, 996, 997, 998, 999, 1000, 1001]
             assert len(str(shown[-1])) < 10_100
+
+
+async def test_a_watcher_in_another_process_gets_each_line_once(tmp_path: Path) -> None:
+    seen = [asyncio.Event(), asyncio.Event()]
+
+    @tool
+    async def say() -> int:
+        """Print a line, and another one once somebody has seen the first."""
+        for number, event in enumerate(seen):
+            print(f"line {number}")
+            await event.wait()
+        return 1
+
+    address, lines = f"sqlite:///{tmp_path / 'runs.db'}", list[tuple[int, str]]()
+    with capture(None):
+        async with App(address, tools=[say]) as app, App(address) as other:
+            running = asyncio.ensure_future(app.run(chain("say"), run_id="r"))
+            await until(lambda: other.runs.row("r") is not None)
+            async for event in other.runs.watch("r", poll=0.01):
+                if event.kind == "node.log":
+                    data: Any = event.data
+                    lines += [(line["number"], line["text"]) for line in data["lines"]]
+                    seen[len(lines) - 1].set()
+            await running
+    assert lines == [(1, "line 0"), (2, "line 1")]
 
 
 async def test_secrets_are_masked_and_what_nobody_runs_is_not_captured(

@@ -20,6 +20,7 @@ COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 TOKEN = "only-for-tests"
 TOOLS = '''
 import asyncio
+import sys
 from pathlib import Path
 from ropewalk import tool
 
@@ -31,6 +32,7 @@ def add(a: int, b: int = 1) -> int:
 @tool
 async def wait_for(name: str) -> str:
     """Waits until a file is there."""
+    print(f"waiting for {name}")
     try:
         while not Path(name).exists():
             await asyncio.sleep(0.01)
@@ -38,6 +40,14 @@ async def wait_for(name: str) -> str:
         Path(name + ".cancelled").touch()
         raise
     return "there"
+
+@tool
+def count_aloud(to: int) -> int:
+    """Count."""
+    for n in range(to):
+        print("line", n + 1)
+    print("counted to", to, file=sys.stderr)
+    return to
 
 @tool
 def fail() -> str:

@@ -17,6 +17,7 @@ from patience import until
 from ropewalk import App
 from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.app.reload import Reload, Reloader
+from ropewalk.doors.cli.dev import matters
 from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
 
@@ -24,13 +25,13 @@ pytestmark = pytest.mark.anyio
 
 CONFIG = '[tools]\nmodules = ["words"]\n'
 WORDS = """
-from helper import WORD
+from parts import helper
 from ropewalk import tool
 
 @tool
 def say(text: str) -> str:
     '''Say a word.'''
-    return f"{WORD} {text}"
+    return f"{helper.WORD} {text}"
 """
 SAY = {"id": "say", "type": "tool", "tool": "say", "params": {"text": "x"}}
 PLAN = """
@@ -51,7 +52,7 @@ def chain(*nodes: Any, **fields: Any) -> str:
     return json.dumps({"kind": "chain", "name": "talk", "mode": "sequential", "nodes": nodes or [SAY], **fields})
 
 
-FILES = {"ropewalk.toml": CONFIG, "helper.py": 'WORD = "old"', "words.py": WORDS, "talk.json": chain()}
+FILES = {"ropewalk.toml": CONFIG, "parts/helper.py": 'WORD = "old"', "words.py": WORDS, "talk.json": chain()}
 EMPTY: Mapping[str, str] = {}
 
 
@@ -70,6 +71,7 @@ class Project:
             if content is None:
                 (self.folder / name).unlink()
             else:
+                (self.folder / name).parent.mkdir(exist_ok=True)
                 (self.folder / name).write_text(content)
         return [self.folder / name for name in files]
 
@@ -116,7 +118,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterable[Project
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = set(sys.modules)
     yield Project(tmp_path)
-    for name in set(sys.modules) & {"words", "helper"} - before:
+    for name in set(sys.modules) & {"words", "parts", "parts.helper"} - before:
         del sys.modules[name]
 
 
@@ -127,9 +129,9 @@ EVENT = {"id": "ask", "type": "wait", "event": "go"}
 @pytest.mark.parametrize(
     ("wait", "answer"), [(ASK, ("approve", {})), (EVENT, ("send", {"event": "go"}))], ids=["approval", "event"]
 )
-@pytest.mark.parametrize("changed", ["helper.py", "words.py"])
+@pytest.mark.parametrize("changed", ["parts/helper.py", "words.py"])
 async def test_a_run_in_progress_keeps_its_tools(project: Project, wait: Any, answer: Any, changed: str) -> None:
-    new = {"helper.py": 'WORD = "new"', "words.py": WORDS.replace("{WORD}", "new")}[changed]
+    new = {"parts/helper.py": 'WORD = "new"', "words.py": WORDS.replace("{helper.WORD}", "new")}[changed]
     async with project.served({"talk.json": chain(wait, SAY)}):
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
         reload = await project.change({changed: new})
@@ -147,8 +149,8 @@ async def test_an_earlier_version_is_closed_when_its_last_run_has_ended(project:
         first, closed = project.versions.app, asyncio.Event()
         first.toolbox.close = lambda: closed.set() or asyncio.sleep(0)
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
-        await project.change({"helper.py": 'WORD = "new"'})
-        await project.change({"helper.py": 'WORD = "newer"'})
+        await project.change({"parts/helper.py": 'WORD = "new"'})
+        await project.change({"parts/helper.py": 'WORD = "newer"'})
         assert not closed.is_set()
         await project.client.post("/api/runs/r/approve", json={})
         await closed.wait()
@@ -160,7 +162,7 @@ async def test_an_earlier_version_is_closed_when_its_last_run_has_ended(project:
     [
         ("words.py", WORDS + "\ndef broken(:\n", "words.py:10"),
         ("words.py", "from ropewalk import nothing_of_this_name\n", "words.py:1"),
-        ("helper.py", "\n1 / 0\n", "helper.py:2"),
+        ("parts/helper.py", "\n1 / 0\n", "parts/helper.py:2"),
         ("ropewalk.toml", CONFIG + "module = 1\n", "ropewalk.toml:3"),
         ("ropewalk.toml", CONFIG + "[limits\n", "ropewalk.toml:3"),
         ("talk.json", '{\n"kind": "chain",,', "talk.json:2"),
@@ -181,14 +183,15 @@ async def test_a_wrong_file_is_shown_and_its_last_good_version_stays(
         assert (await project.run())["say"] == "old x"
         # Mended in another way: the change counts.
         await project.change({name: wrong})
-        await project.change({name: right, "helper.py": 'WORD = "mended"'})
+        await project.change({name: right, "parts/helper.py": 'WORD = "mended"'})
         assert (await project.run())["say"] == "mended x"
         assert (await project.listed())[1] == []
 
 
 async def test_definitions_come_change_and_go(project: Project) -> None:
     async with project.served():
-        assert (await project.change({"second.json": chain()})).added == ["second.json"]
+        reload = await project.change({"second.json": chain(), "compose.yaml": "services: {}", "notes.json": "[1]"})
+        assert (reload.added, reload.problems) == (["second.json"], [])
         assert (await project.listed())[0] == ["second.json", "talk.json"]
         reload = await project.change({"second.json": chain({**SAY, "params": {"text": "y"}})})
         assert (reload.changed, reload.added) == (["second.json"], [])
@@ -206,7 +209,7 @@ async def test_a_deleted_module_and_a_deleted_configuration_are_errors(project: 
         assert await project.say() == "old x"
         await project.change({"ropewalk.toml": None})
         assert await project.say() == "old x"
-        await project.change({"words.py": WORDS, "ropewalk.toml": CONFIG, "helper.py": 'WORD = "back"'})
+        await project.change({"words.py": WORDS, "ropewalk.toml": CONFIG, "parts/helper.py": 'WORD = "back"'})
         assert (await project.listed())[1] == []
         assert await project.say() == "back x"
 
@@ -218,7 +221,9 @@ async def test_flows_in_python_keep_their_last_good_version_with_their_own_tools
         assert await project.run("sums.py:twice", input={"n": 4}) == 12
         await project.change({"sums.py": PLAN + "\n)"})
         assert await project.listed() == (["talk.json", "sums.py:twice"], ["sums.py:13"])
-        await project.change({"helper.py": 'WORD = "new"'})  # a new version, whose toolbox lacks the tools of the flow
+        await project.change(
+            {"parts/helper.py": 'WORD = "new"'}
+        )  # a new version, whose toolbox lacks the tools of the flow
         assert await project.run("sums.py:twice", input={"n": 4}) == 12
         await project.change({"sums.py": PLAN})
         assert await project.listed() == (["talk.json", "sums.py:twice"], [])
@@ -257,10 +262,26 @@ async def test_a_server_is_started_again_only_when_its_settings_change(project: 
 
     async with project.served({"ropewalk.toml": settings}):
         first, version = await pid(), project.versions.app
-        await project.change({"helper.py": 'WORD = "new"'})
+        await project.change({"parts/helper.py": 'WORD = "new"'})
         await until(lambda: version not in project.versions._retiring)
         assert await pid() == first
         assert await project.say() == "new x"
         await project.change({"ropewalk.toml": settings + "timeout = 40\n"})
         assert await pid() != first
         await until(lambda: not Path(f"/proc/{first}").exists())
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [
+        *(
+            (path, True)
+            for path in ("tools.py", "flows/a.yaml", "build/env/a.json", "ropewalk.toml", "lib/a.mjs", "odd")
+        ),
+        *((path, False) for path in ("data.csv", ".venv/a.py", "node_modules/a.js", ".git/a.yaml", ".ropewalk/a.json")),
+        *((path, False) for path in ("a.py~", ".a.py.swp", ".#a.py", "__pycache__/a.pyc", "lib/site-packages/a.py")),
+    ],
+)
+def test_only_files_of_the_project_count(path: str, counts: bool) -> None:
+    folder = Path("/home/me/.venv/build/shop")
+    assert matters(str(folder / path), [Path("/else"), folder], [folder / "odd"]) is counts

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
-from ..config.project import PROJECT_FLOWS, flow_files
+from ..config.project import DEFINITION_SUFFIXES, PROJECT_FLOWS, flow_files
 from ..config.python_flows import python_flows
 from ..engine.flow_tool import tool_name
 from ..errors import InvalidFlow, NotFound
-from ..notations.registry import NOTATIONS, is_test
+from ..notations.registry import NOTATIONS, is_test, kind_of_file, notation_of
 from ..values import did_you_mean
 from .file_stamp import Stamp, stamp_of
 from .python_file import python_place
@@ -119,6 +119,24 @@ def read_flow_file(path: Path, known: FlowFile | None = None) -> FlowFile:
         return known._replace(stamp=stamp)
     kind = data.get("kind") if isinstance(data, dict) else None
     return FlowFile(path, stamp, _name_in(data, path), not is_test(data), kind if isinstance(kind, str) else None)
+
+
+def is_definition(file: FlowFile) -> bool:
+    """Return True for a definition, also a broken one, and False for another document in the project directory."""
+    from ..source.load import load
+
+    is_other = file.path.suffix in DEFINITION_SUFFIXES and file.kind not in NOTATIONS
+    if not is_other or kind_of_file(str(file.path)) is not None:
+        return True
+    try:
+        document = load(file.path).data
+    except (InvalidFlow, NotFound):
+        return True
+    try:
+        notation_of(document)
+    except InvalidFlow as error:
+        return any(problem.suggestion for problem in error.problems)
+    return True
 
 
 def _data_of(path: Path) -> Any:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from ..config.modules import describe_import_error, fresh_modules, imported_files
 from ..errors import ConfigError, InvalidFlow, Problem, RopewalkError, display_path
 from ..fast_dataclass import dataclass
-from ..notations.registry import NOTATIONS
+from ..tools.directory.paths import MODULES
 from .definitions import KeptVersion
-from .flow_list import FlowFile, FlowList
+from .flow_list import FlowFile, is_definition
 from .python_file import load_from_python, python_place
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ class Reloader:
 
     def flows(self) -> Iterator[str]:
         """Yield the ids of the definitions that are served."""
-        listed = self._list(self._versions.app)
-        yield from (id for id, file in listed.look().items() if self._is_ours(listed, file))
+        yield from (id for id, file in self._look(self._versions.app).items() if file.stamp)
 
     async def start(self) -> Reload:
         """Check every definition of the project for the first time."""
@@ -92,7 +91,9 @@ class Reloader:
 
         flows = self._flows
         right = {id for id, file in flows.items() if not self._flow_problems[str(file.path)]}
-        changed = {id for id in right & earlier.keys() if not earlier[id].is_unchanged() or _holds(flows[id], paths)}
+        changed = {
+            id for id in right & earlier.keys() if not earlier[id].is_unchanged() or self._holds(flows[id], paths)
+        }
         # A flow in Python changes with its file.
         modules = {self._shown(path) for path in renewed}
         return Reload(
@@ -105,6 +106,12 @@ class Reloader:
             remaining=len(self._versions.problems),
             needs_restart=self._has_other_store(),
         )
+
+    def _holds(self, file: FlowFile, paths: Iterable[Path]) -> bool:
+        """Return True if one of the paths is a module in the directory of a definition."""
+        _, good = self._good.get(str(file.path), (None, None))
+        root = getattr(good, "root", None)
+        return root is not None and any(path.suffix in MODULES and path.is_relative_to(_real(root)) for path in paths)
 
     def _has_other_store(self) -> bool:
         """Return True once after each change of the store to one that is not in use."""
@@ -144,12 +151,23 @@ class Reloader:
             self._check_syntax(path)
         await self._check_flows()
         flows = [problem for group in self._flow_problems.values() for problem in group]
-        others = [*self._code_problems, *flows]
+        schedules = [each for error in self._schedule_faults() for each in error.problems]
+        others = [*self._code_problems, *schedules, *flows]
         lines = {(each.place.file, each.place.line) for each in others if each.place is not None}
         malformed = [
-            each for each in self._malformed.values() if each.place and (each.place.file, each.place.line) not in lines
+            each
+            for each in self._malformed.values()
+            if each.place is None or (each.place.file, each.place.line) not in lines
         ]
         self._versions.problems = tuple(dict.fromkeys([*others, *malformed]))
+
+    def _schedule_faults(self) -> Iterable[ConfigError]:
+        """Return what is wrong with the times of the schedules."""
+        if not self.config.worker_settings.schedules:
+            return ()
+        from ..workers.cron import schedule_faults  # few projects have schedules
+
+        return schedule_faults(self.config.worker_settings.schedules).values()
 
     def _check_syntax(self, path: Path) -> None:
         self._malformed.pop(str(path), None)
@@ -164,8 +182,7 @@ class Reloader:
     async def _check_flows(self) -> None:
         """Check all definitions, and keep the last good version of each that is wrong."""
         app = self._versions.app
-        listed = self._list(app)
-        self._flows = listed.look()
+        self._flows = self._look(app)
         paths = {str(file.path) for file in self._flows.values()}
         for path in self._good.keys() - paths:
             del self._good[path]
@@ -179,16 +196,12 @@ class Reloader:
                 self._good[path] = file, app.load(file.path) if place is None else load_from_python(*place)
             elif good is not None and file.stamp is not None and not good[0].is_unchanged():
                 app.definitions.kept[path] = KeptVersion(file.path, file.stamp, good[1])
-            if self._is_ours(listed, file):
-                self._flow_problems[path] = problems
+            self._flow_problems[path] = problems
 
-    def _is_ours(self, flows: FlowList, file: FlowFile) -> bool:
-        """Return False for a document of another program, which the default patterns match; it names no notation."""
-        is_known = str(file.path) in self._good or python_place(file.path) is not None
-        return flows.is_named or file.kind in NOTATIONS or is_known
-
-    def _list(self, app: App) -> FlowList:
-        return app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
+    def _look(self, app: App) -> Mapping[str, FlowFile]:
+        """Return the definitions that are served, by id, as their files are now."""
+        listed = app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
+        return {id: file for id, file in listed.look().items() if listed.is_named or is_definition(file)}
 
     async def _problems_in(self, app: App, file: FlowFile) -> Sequence[Problem]:
         """Return what is wrong with a definition as its file is now."""
@@ -218,15 +231,9 @@ def _with_short_path(problem: Problem) -> Problem:
     return replace(problem, place=replace(place, file=display_path(Path(place.file))))
 
 
-def _real(path: Path) -> Path:
+def _real(path: Path | str) -> Path:
     return Path(os.path.realpath(path))
 
 
 def _is_in(problem: Problem, paths: Iterable[Path]) -> bool:
     return problem.place is not None and _real(Path(problem.place.file)) in paths
-
-
-def _holds(file: FlowFile, paths: Iterable[Path]) -> bool:
-    """Return True if one of the paths is a file in the directory of a definition."""
-    root = _real(file.path)
-    return any(path != root and path.is_relative_to(root) for path in paths)

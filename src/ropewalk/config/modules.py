@@ -76,7 +76,8 @@ def fresh_modules(directory: Path) -> Iterator[None]:
 
 def imported_files(directory: Path) -> set[str]:
     """Return the real paths of the modules that were imported from a project."""
-    return {os.path.realpath(str(module.__file__)) for module in _modules_in(directory).values()}
+    files = (getattr(module, "__file__", None) for module in _modules_in(directory).values())
+    return {os.path.realpath(file) for file in files if file is not None}
 
 
 def _modules_in(directory: Path) -> dict[str, ModuleType]:
@@ -87,6 +88,8 @@ def _modules_in(directory: Path) -> dict[str, ModuleType]:
     result = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
+        if file is None and hasattr(module, "__path__"):  # a folder without a file of its own keeps its old modules
+            file = next((f"{folder}/" for folder in module.__path__), None)
         if not isinstance(file, str) or name.partition(".")[0] in _NEVER_FRESH or name.startswith(_DIRECTORIES):
             continue
         if file.startswith(start) and not file.startswith(others) and "site-packages" not in file[len(start) :]:

@@ -177,9 +177,9 @@ class StepLog:
             self._logs.give_back(dropped)
             self._left_out += 1
 
-    def _shown(self, lines: Iterable[LogLine]) -> list[Json]:
+    def _shown(self, lines: Iterable[LogLine]) -> list[dict[str, Json]]:
         """Return lines as JSON, without secrets: only here, because most lines of a flood are dropped before."""
-        redaction, shown = process_redaction(), list[Json]()
+        redaction, shown = process_redaction(), list[dict[str, Json]]()
         for line in lines:
             text = redaction.text(str(self._run.redact(line.text.removesuffix("\r"))))
             shown.append(line._replace(text=text.encode("utf-8", "replace").decode()).to_dict())
@@ -216,10 +216,13 @@ class StepLog:
                 return
             lines = self._first[self._reported_first :]
             rest = min(fresh - len(lines), len(self._last))
+            numbers = [*range(self._reported_first + 1, len(self._first) + 1)]
+            numbers += range(self._count - rest + 1, self._count + 1)
             lines += list(self._last)[len(self._last) - rest :]
             self._reported, self._reported_first = self._count, len(self._first)
         if self._run.watcher is not None:
-            data: dict[str, Json] = {"lines": self._shown(lines)}
+            shown = zip(numbers, self._shown(lines), strict=True)
+            data: dict[str, Json] = {"lines": [{"number": number, **line} for number, line in shown]}
             if fresh > len(lines):
                 data["leftOut"] = fresh - len(lines)
             self._run.report("node.log", self._path, self._node.name, data)
@@ -246,7 +249,7 @@ class StepLog:
         with self._lock:
             # An unfinished line, too: its step may never end it, and the next entry replaces this one.
             partial = (LogLine(at, stream, "", text) for stream, (at, text) in self._partial.items())
-            data: dict[str, Json] = {"lines": self._shown((*self._first, *self._last, *partial))}
+            data: dict[str, Json] = {"lines": [*self._shown((*self._first, *self._last, *partial))]}
             if self._left_out:
                 data["leftOut"] = self._left_out
                 data["after"] = len(self._first)

@@ -40,7 +40,7 @@ from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
 from ..remedies import Door, word_remedy
 from .dispatch import FAILED, Answer
-from .options import Json, NoCode, Project, StoreAddress
+from .options import Json, NoCode, Project, StoreAddress, read_seconds
 from .output import columns
 from .session import Interrupts, directory, with_app
 from .streams import write_stdout
@@ -198,8 +198,10 @@ def doctor(
     timeout: Annotated[
         float | None,
         Parameter(
+            converter=read_seconds,
             validator=validators.Number(gt=0),
-            help=f"Seconds per part of the check. [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
+            help="Seconds, or a duration such as 1m, per part of the check."
+            f" [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
         ),
     ] = None,
     no_code: NoCode = False,
@@ -681,15 +683,19 @@ def _check_queued_runs(app: App) -> Iterator[tuple[str, str, str]]:
 
 
 def _check_local_runs(app: App) -> Iterator[tuple[str, str, str]]:
-    """Without workers nothing is queued: a run has an owner, waits, is parked, or its process is gone."""
+    """Count unfinished runs: each has an owner, is queued, waits, is parked, or its process is gone."""
+    from ...app.runs.liveness import is_queued
+
     statuses = ("running", "waiting", "parked")
     rows = {status: app.store.list_runs(status=status, top=True, limit=10_000) for status in statuses}
     running = rows.pop("running")
     orphan_ids = {row.id for row in app.store.orphans(10_000)}
-    interrupted = [row.id for row in running if row.id in orphan_ids]
-    counts = {status: len(group) for status, group in rows.items()}
-    executing = len(running) - len(interrupted)
-    yield "runs", "ok", _counts_text({"executing": executing, **counts, "interrupted": len(interrupted)})
+    queued = {row.id for row in running if row.id in orphan_ids and is_queued(app.context, row.id)}
+    interrupted = [row.id for row in running if row.id in orphan_ids - queued]
+    counts = {"queued": len(queued)} if queued else {}
+    counts["executing"] = len(running) - len(interrupted) - len(queued)
+    counts |= {status: len(group) for status, group in rows.items()}
+    yield "runs", "ok", _counts_text({**counts, "interrupted": len(interrupted)})
     for id in interrupted[:_VIOLATION_LIMIT]:
         yield f"run {id}", "note", f"its process is gone; continue it with: ropewalk resume {id}"
 

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -343,7 +344,8 @@ def _explain_loop_end(error: BaseException, interrupts: Interrupts) -> BaseExcep
 @contextlib.contextmanager
 def _telemetry(app: App) -> Iterator[None]:
     """Export traces and metrics, if the environment configures an exporter."""
-    if not any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
+    # Most commands need no telemetry, so its module is not imported for them.
+    if not any(re.match("OTEL_(EXPORTER_OTLP|TRACES_EXPORTER|METRICS_EXPORTER)", name) for name in os.environ):
         yield
         return
     try:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
 from ...check import SECRET, check
+from ...duration import read_duration
 from ...errors import InvalidFlow, InvalidValue, NotFound, Problem
 from ...notations.plan.readers import with_origin
 from ...source.document import with_places
@@ -202,6 +203,10 @@ class Stopped(BaseModel):
     runId: str
     stopped: bool = Field(description="False if the run had ended before.")
     status: Status
+
+
+class Actions(BaseModel):
+    actions: list[Literal["stop", "resume", "retry", "undo", "fork"]]
 
 
 class LogLine(BaseModel):
@@ -525,6 +530,9 @@ class Selection(Open):
 class Called(BaseModel):
     tool: str
     result: Any
+
+
+Seconds = Annotated[float, BeforeValidator(read_duration, json_schema_input_type=float | str)]
 
 
 class RequestBody(BaseModel):

@@ -38,7 +38,7 @@ from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
 from .live_runs import LiveRuns, StartRun
-from .models import Definition, Document, RequestBody, Since, Until, instant, loaded_of, size_of
+from .models import Definition, Document, RequestBody, Seconds, Since, Until, instant, loaded_of, size_of
 
 
 async def _going(request: Request) -> LiveRuns:
@@ -52,7 +52,7 @@ RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
 class WaitBody(RequestBody):
     """A run that continues by itself; the request may wait for its result."""
 
-    wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the result.")
+    wait: Seconds = Field(0, ge=0, le=60, description="Seconds to wait for the result, or a duration such as 10s.")
 
 
 class NewRun(WaitBody):
@@ -189,6 +189,16 @@ def logs(
 ) -> Answer:
     """Return what the tools of the run have printed and logged, in the order of time."""
     return Answer({"lines": app.runs.logs(run_id, node)})
+
+
+@router.get("/{run_id:path}/actions", summary="List the actions of a run", response_model=models.Actions)
+def actions(
+    run_id: RunId,
+    app: Served,
+    node: Annotated[str | None, Query(max_length=2000, description="A node, by its id or path.")] = None,
+) -> Answer:
+    """Return what the run accepts now; with `node`, whether it can be retried or forked from there."""
+    return Answer({"actions": app.runs.actions(run_id, node)})
 
 
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)

@@ -131,6 +131,8 @@ async def index(path: str, request: Request) -> Response:
     if path.lstrip("/").partition("/")[0].lower() == "api":
         raise HTTPException(404, "Not Found")
     page = at_root(_INDEX, request.scope)
+    if request.scope[SESSION] is None:  # nobody can log out
+        page = page.replace(b"<html ", b"<html data-sessionless ", 1)
     return Response(page, media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"})
 
 
