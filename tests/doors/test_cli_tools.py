@@ -217,6 +217,20 @@ def test_a_limit_for_a_tool_or_a_server_that_is_not_there_is_a_problem_with_its_
     assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0
 
 
+def test_a_strict_tool_that_is_not_there_is_a_warning(project: Any) -> None:
+    file = project.home / "ropewalk.toml"
+    file.write_text(file.read_text().replace("[tools]", '[tools]\nstrict_output = ["upper", "uper", "githup:*"]'))
+    done = project("run", "shout.yaml", "--input", '{"text": "a"}')
+    assert done.code == 0
+    told = ["strict_output: \"uper\": there is no tool 'uper'; did you mean upper?"]
+    told += ["strict_output: \"githup:*\": there is no server 'githup'"]
+    assert [line.partition("strict_output")[1:] for line in done.err.splitlines() if "strict_output" in line] == [
+        ("strict_output", text.removeprefix("strict_output")) for text in told
+    ]
+    found = [one["message"] for one in project("doctor", "--json").data["findings"] if "strict_output" in str(one)]
+    assert found == told
+
+
 def test_no_tools_says_which_module_holds_none(project):
     project.write("rw_cli_tools.py", "def twice(text: str) -> str:\n    return text * 2\n")
     said = "no tools: the module rw_cli_tools was imported and holds no function with @tool"

@@ -580,7 +580,7 @@ class App:
         return await self.jobs.run(await self.jobs.ready(Start(definition=loaded, **options)))
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
-        """Queue a run for workers and return at once. This needs `engine="dbos"`.
+        """Queue a run for a server or worker and return at once. The store is in a file, or `engine` is "dbos".
 
         Args:
             source: A definition, as for `load`.
@@ -636,14 +636,14 @@ class App:
 
     @cached_property
     def workers(self) -> Workers:
-        """The workers of the store (`engine="dbos"`): list them, wait for their runs, or become one."""
+        """The workers of the store: list them, wait for their runs, or become one."""
         from ..workers.workers import Workers
 
         return Workers(self)
 
     @property
     def schedules(self) -> Schedules:
-        """The schedules of the store (`engine="dbos"`): list, start, pause and resume them."""
+        """The schedules of the store: list, start, pause and resume them."""
         return self.workers.schedules
 
     def asgi(self, *, token: str | None = None, hosts: Iterable[str] = ()) -> Any:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from cyclopts import Parameter, validators
 
 from ...app.open_project import NOT_LOADED
-from ...app.preflight import misplaced
+from ...app.preflight import misplaced, unmatched_strict
 from ...config.project import find_config_file, read_config
 from ...config.settings import Config
 from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command, relative_paths
@@ -331,6 +331,7 @@ async def _check_app(app: App, report: Report, config: Config, store: str | None
         silence = str(error)
     report.extend(_check_tools(app, config, silence))
     report.extend(Finding("limits", "fault", str(error)) for error in misplaced(app.settings.rates, app.toolbox))
+    report.extend(Finding("tools", "note", text) for text in unmatched_strict(app.toolbox))
     report.start("schedules")
     try:
         report.extend(await parts.within(_check_schedules(app), parts.limit))
@@ -683,15 +684,19 @@ def _check_queued_runs(app: App) -> Iterator[tuple[str, str, str]]:
 
 
 def _check_local_runs(app: App) -> Iterator[tuple[str, str, str]]:
-    """Without workers nothing is queued: a run has an owner, waits, is parked, or its process is gone."""
+    """Count unfinished runs: each has an owner, is queued, waits, is parked, or its process is gone."""
+    from ...app.runs.liveness import is_queued
+
     statuses = ("running", "waiting", "parked")
     rows = {status: app.store.list_runs(status=status, top=True, limit=10_000) for status in statuses}
     running = rows.pop("running")
     orphan_ids = {row.id for row in app.store.orphans(10_000)}
-    interrupted = [row.id for row in running if row.id in orphan_ids]
-    counts = {status: len(group) for status, group in rows.items()}
-    executing = len(running) - len(interrupted)
-    yield "runs", "ok", _counts_text({"executing": executing, **counts, "interrupted": len(interrupted)})
+    queued = {row.id for row in running if row.id in orphan_ids and is_queued(app.context, row.id)}
+    interrupted = [row.id for row in running if row.id in orphan_ids - queued]
+    counts = {"queued": len(queued)} if queued else {}
+    counts["executing"] = len(running) - len(interrupted) - len(queued)
+    counts |= {status: len(group) for status, group in rows.items()}
+    yield "runs", "ok", _counts_text({**counts, "interrupted": len(interrupted)})
     for id in interrupted[:_VIOLATION_LIMIT]:
         yield f"run {id}", "note", f"its process is gone; continue it with: ropewalk resume {id}"
 
