@@ -62,6 +62,10 @@ class FlowList:
         """Return True if it is the list of these patterns in this directory."""
         return self._directory == directory.resolve() and self._patterns == (tuple(patterns) or PROJECT_FLOWS)
 
+    def remember(self, earlier: FlowList) -> None:
+        """Know the files of an earlier list: one that cannot be read any more keeps its name."""
+        self._files = dict(earlier._files)
+
     def look(self) -> dict[str, FlowFile]:
         """Look at all files now, and return the flows among them by id, in the order of the patterns."""
         looked = time.monotonic()

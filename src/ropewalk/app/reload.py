@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -23,7 +24,7 @@ from .flow_list import FlowFile, is_definition
 from .python_file import load_from_python, python_place
 
 if TYPE_CHECKING:
-    from ..config.settings import Config
+    from ..config.settings import Config, Schedule
     from .app import App
     from .project_versions import ProjectVersions
 
@@ -85,8 +86,11 @@ class Reloader:
         """Use what has changed in these files, and report what is wrong."""
         paths = list(map(_real, paths))
         earlier, code = self._flows, self._code_among(paths)
-        known = self._versions.problems
-        renewed = code if (code or self._code_problems) and self._renew(code) else []
+        known, renewed = self._versions.problems, list[Path]()
+        if code or self._code_problems:
+            renewed = code if self._renew(code) else []
+        elif self._versions.app.engine.live and any(not file.is_unchanged() for file in earlier.values()):
+            self._renew(())  # runs in progress keep the definitions that they call
         await self._check(paths)
 
         flows = self._flows
@@ -126,7 +130,7 @@ class Reloader:
         return [path for path in paths if str(path) in files]
 
     def _renew(self, changed: Collection[Path]) -> bool:
-        """Open a new version of the project; if that fails, note why and return False."""
+        """Open a new version of the project, with new modules if code has changed; if that fails, return False."""
         earlier = self._versions.app
         for path in changed:  # Python compares bytecode by seconds, and a file may change twice in one
             if path.suffix == ".py":
@@ -135,8 +139,9 @@ class Reloader:
         try:
             if file is not None and not os.path.lexists(file):
                 raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
-            with fresh_modules(self.directory):
+            with fresh_modules(self.directory) if changed or self._code_problems else nullcontext():
                 app = self._open_again()
+                self._check_schedules(app)
         except (RopewalkError, OSError) as error:
             self._code_problems = _problems_of(error)
             return False
@@ -151,7 +156,8 @@ class Reloader:
             self._check_syntax(path)
         await self._check_flows()
         flows = [problem for group in self._flow_problems.values() for problem in group]
-        schedules = [each for error in self._schedule_faults() for each in error.problems]
+        faults = self._schedule_faults(self._versions.app.settings.schedules).values()
+        schedules = [problem for error in faults for problem in error.problems]
         others = [*self._code_problems, *schedules, *flows]
         lines = {(each.place.file, each.place.line) for each in others if each.place is not None}
         malformed = [
@@ -161,13 +167,20 @@ class Reloader:
         ]
         self._versions.problems = tuple(dict.fromkeys([*others, *malformed]))
 
-    def _schedule_faults(self) -> Iterable[ConfigError]:
-        """Return what is wrong with the times of the schedules."""
-        if not self.config.worker_settings.schedules:
-            return ()
+    def _schedule_faults(self, schedules: Mapping[str, Schedule]) -> Mapping[str, ConfigError]:
+        """Return what is wrong with the times of schedules."""
+        if not schedules:
+            return {}
         from ..workers.cron import schedule_faults  # few projects have schedules
 
-        return schedule_faults(self.config.worker_settings.schedules).values()
+        return schedule_faults(schedules)
+
+    def _check_schedules(self, app: App) -> None:
+        """Raise ConfigError for a schedule of a new version that is wrong, unless it was before."""
+        faults = self._schedule_faults(app.settings.schedules)
+        known = self._schedule_faults(self._versions.app.settings.schedules)
+        if new := [problem for name in faults.keys() - known.keys() for problem in faults[name].problems]:
+            raise ConfigError(new)
 
     def _check_syntax(self, path: Path) -> None:
         self._malformed.pop(str(path), None)

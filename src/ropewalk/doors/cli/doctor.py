@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from cyclopts import Parameter, validators
 
 from ...app.open_project import NOT_LOADED
-from ...app.preflight import misplaced
+from ...app.preflight import misplaced, unmatched_strict
 from ...config.project import find_config_file, read_config
 from ...config.settings import Config
 from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command, relative_paths
@@ -331,6 +331,7 @@ async def _check_app(app: App, report: Report, config: Config, store: str | None
         silence = str(error)
     report.extend(_check_tools(app, config, silence))
     report.extend(Finding("limits", "fault", str(error)) for error in misplaced(app.settings.rates, app.toolbox))
+    report.extend(Finding("tools", "note", text) for text in unmatched_strict(app.toolbox))
     report.start("schedules")
     try:
         report.extend(await parts.within(_check_schedules(app), parts.limit))

@@ -251,7 +251,7 @@ def with_app(
             if app.context.unchecked:
                 notify(f"not checked, because of --no-code: {'; '.join(app.context.unchecked)}")
             if tools and not lenient and code:
-                _check_rates(app)
+                _check_patterns(app)
             with _telemetry(app), as_source(local_source()), naming_store(app):
                 log_events(app)
                 return await work(app, interrupts)
@@ -259,7 +259,7 @@ def with_app(
     handlers: list[Interrupts] = []
     logging.getLogger("ropewalk.modules").addFilter(_is_outside_steps)  # lines of steps are shown with their steps
     try:
-        with capture(None if executes_run() else sys.stderr) if tools else contextlib.nullcontext():
+        with capture(None if executes_run() else _Notices()) if tools else contextlib.nullcontext():
             return asyncio.run(main())
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
         cause = _explain_loop_end(error, handlers[0]) if handlers else None
@@ -267,6 +267,15 @@ def with_app(
     finally:  # not earlier, because a tool can also block the loop while it closes
         for interrupts in handlers:
             interrupts.remove()
+
+
+class _Notices:
+    """Writes the lines of steps as messages of the command, which are JSON if its log is."""
+
+    def write(self, text: str) -> None:
+        """Write lines."""
+        for line in text.splitlines():
+            notify(line)
 
 
 def _is_outside_steps(record: logging.LogRecord) -> bool:
@@ -305,17 +314,19 @@ def open_again(near: Path | None, project: Path | None, store: str | None) -> Ap
     app = App.open(directory(near, project), store=store, home=_run_directory(project))
     if app.context.untrusted:
         _warn_of_untrusted(app.context.untrusted)
-    _check_rates(app)
+    _check_patterns(app)
     return app
 
 
-def _check_rates(app: App) -> None:
-    """Raise ConfigError for a rate limit of a tool that does not exist."""
-    if app.settings.rates:
-        from ...app.preflight import misplaced
+def _check_patterns(app: App) -> None:
+    """Raise ConfigError for a rate limit of a tool that does not exist, and warn of a strict tool that does not."""
+    if app.settings.rates or app.toolbox.strict_output:
+        from ...app.preflight import misplaced, unmatched_strict
 
         for error in misplaced(app.settings.rates, app.toolbox):
             raise error
+        for warning in unmatched_strict(app.toolbox):
+            log.warning("%s", warning)
 
 
 async def warn_of_idle_schedules(app: App) -> None:

@@ -408,6 +408,7 @@ class Schedule(BaseModel):
 
 class ScheduleList(BaseModel):
     schedules: list[Schedule]
+    idle: list[str] = Field(description="Configured schedules that no worker executes at the moment.")
     unavailable: str | None = Field(description="Why this server can neither start nor pause schedules.")
 
 
