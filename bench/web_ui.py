@@ -3,8 +3,8 @@
     python bench/web_ui.py [--runs 100000] [--nodes 2000] [--loads 5]
 
 The store has RUNS runs. One more run has NODES nodes, and one has printed 100,000 lines. Every load begins with an
-empty cache. `paint` is the first contentful paint, `content` the moment when the rows, boxes or lines of the view are there,
-both in milliseconds since the request of the address. The frames are those of some seconds of turning the wheel,
+empty cache. `paint` is the first contentful paint, `content` the moment when the rows, boxes or lines of the view are
+there, both in milliseconds since the request of the address. The frames are those of some seconds of turning the wheel,
 dragging and opening groups. Other work on the machine is measured, too; the last line has its load.
 """
 
@@ -91,8 +91,9 @@ def turn(page: Page, times: int = 60) -> None:
 
 def use_graph(page: Page) -> None:
     """Drag the graph, zoom it, and open groups."""
-    for fold in range(3):
-        page.locator(".fold[aria-expanded=false]").nth(fold).click(force=True)
+    for _ in range(3):
+        page.locator(".react-flow__controls-fitview").click()
+        page.locator(".fold[aria-expanded=false]").last.dispatch_event("click")
         page.wait_for_timeout(400)
         page.mouse.move(500, 400)
         page.mouse.down()

@@ -68,6 +68,13 @@ def document(page: Page) -> None:
 
 
 VIEWS = [
+    View("overview", "/overview", "duty"),
+    View("overview-week", "/overview?range=7d", "duty"),
+    View("overview-ordinary", "/overview"),
+    View("overview-empty", "/overview", "empty"),
+    View("overview-huge", "/overview", "huge"),
+    View("schedules", "/schedules", "duty"),
+    View("schedules-empty", "/schedules", "empty"),
     View("runs", "/runs"),
     View("runs-chosen", "/runs", act=lambda page: [page.get_by_label(f"Compare digest-{n}").check() for n in (1, 2)]),
     View("runs-none", "/runs?text=nothing-is-called-this"),
@@ -142,10 +149,31 @@ VIEWS = [
     View("unauthorised", "/runs", token=False),
 ]
 FOR_DOCS = {
+    ("overview", 1280, "light"), ("tools", 1280, "light"),
     ("runs", 1280, "light"), ("run", 1280, "light"), ("timeline", 1280, "dark"), ("diff", 1280, "light"),
     ("large", 1280, "light"), ("definition", 1280, "light"), ("tools-select", 1280, "light"),
     ("run-costs", 1280, "dark"), ("run-logs", 1280, "light"), ("run-waiting", 360, "light"), ("runs", 360, "dark"),
 }  # fmt: skip
+
+
+SCHEDULES = """
+[schedules.nightly-import]
+cron = "30 2 * * *"
+flow = "import.json"
+timezone = "Europe/Berlin"
+queue = "imports"
+
+[schedules.price-watch]
+cron = "*/10 * * * *"
+flow = "import.json"
+
+[schedules.month-end]
+cron = "0 7 1-3 1,4,7,10 mon-fri"
+flow = "import.json"
+
+[queues.imports]
+concurrency = 1
+"""
 
 
 @contextlib.contextmanager
@@ -153,9 +181,12 @@ def served(project: str, folder: Path) -> Iterator[str]:
     """A project of this name, filled, and a server over it; gives its address."""
     if not (folder / "ropewalk.toml").exists():
         shutil.copytree(HERE / "pictured", folder, dirs_exist_ok=True)
-        modules = {"empty": "", "huge": '[tools]\nmodules = ["tools", "many_tools"]\n'}.get(
-            project, '[tools]\nmodules = ["tools"]\n'
-        )
+        tools = '[tools]\nmodules = ["tools"]\n'
+        modules = {
+            "empty": "",
+            "huge": '[tools]\nmodules = ["tools", "many_tools"]\n',
+            "duty": tools + SCHEDULES,
+        }.get(project, tools)
         (folder / "ropewalk.toml").write_text(modules)
         if project != "empty":
             subprocess.run([sys.executable, "fill.py", project], cwd=folder, check=True)

@@ -5,19 +5,23 @@ import "./style.css";
 import { ask } from "./api";
 import { Definition, Definitions } from "./definitions";
 import { Diff } from "./diff";
+import { Overview } from "./overview";
 import { Dialog, Empty } from "./parts";
 import { Link, go, usePlace } from "./place";
 import { RunView } from "./run";
 import { Runs } from "./runs";
+import { Schedules } from "./schedules";
 import { useTheme } from "./theme";
 import { Tools } from "./tools";
 import { useWaits, Waits } from "./waits";
 
-const VIEWS = [["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["tools", "Tools"]];
+const VIEWS = [
+  ["overview", "Overview"], ["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["schedules", "Schedules"], ["tools", "Tools"],
+];
 const KEYS = [
   ["/", "search this view"], ["↓ ↑ j k", "move in a list; ↓ leaves the search field"], ["Enter", "open, or select in a graph"],
   ["Tab", "next control, including graph nodes"], ["← →", "switch tabs"],
-  ["g r", "runs"], ["g w", "waiting"], ["g d", "definitions"], ["g t", "tools"],
+  ["g o", "overview"], ["g r", "runs"], ["g w", "waiting"], ["g d", "definitions"], ["g s", "schedules"], ["g t", "tools"],
   ["Esc", "close"], ["?", "show this list"],
 ];
 
@@ -29,6 +33,8 @@ function View({ parts, query, waits }: ReturnType<typeof usePlace> & { waits: Re
   if (view === "runs" && first && second === "diff") return <Diff a={first} b={query.get("with") ?? ""} />;
   if (view === "runs" && first) return <RunView key={first} id={first} query={query} />;
   if (view === "runs") return <Runs query={query} waits={waits.found} />;
+  if (view === "overview") return <Overview query={query} waits={waits.found} />;
+  if (view === "schedules") return <Schedules />;
   if (view === "waiting") return <Waits {...waits} />;
   if (view === "definitions" && first && second) return <Definition kind={first} id={second} />;
   if (view === "definitions") return <Definitions />;
@@ -72,6 +78,8 @@ function Page() {
     return () => removeEventListener("keydown", press);
   }, []);
   const view = place.parts[0] ?? "runs";
+  // On a phone the menu scrolls sideways. New browsers return a promise, which is no cleanup function.
+  useEffect(() => void document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view, count]);
   return (
     <>
       <a className="skip" href="#main">Skip to content</a>

@@ -12,6 +12,7 @@ import pytest
 from ropewalk import App, tool
 from ropewalk.app.cron_text import cron_text
 from ropewalk.app.overview import FailureGroup, group_failures
+from ropewalk.config.settings import Queue, Schedule, WorkerSettings
 from ropewalk.doors.http.site import make_site
 from ropewalk.journal.protocol import NewRun
 from ropewalk.journal.run_counts import FailureCount
@@ -166,7 +167,44 @@ def test_a_simple_cron_line_has_words(cron: str, text: str | None) -> None:
 
 
 def test_schedules_say_why_this_server_cannot_change_them() -> None:
-    listed, paused = asking(App("memory"), ("GET", "/api/schedules"), ("POST", "/api/schedules/a/b/pause"))
-    assert listed.json()["schedules"] == []
-    assert "Postgres" in listed.json()["unavailable"]
+    settings = WorkerSettings(schedules={"nightly": Schedule(cron="30 2 * * *", flow="c.yaml")})
+    listed, paused = asking(
+        App("memory", settings=settings), ("GET", "/api/schedules"), ("POST", "/api/schedules/nightly/pause")
+    )
+    found = listed.json()
+    assert (found["schedules"], found["idle"]) == ([], ["nightly"])
+    assert "Postgres" in found["unavailable"]
     assert paused.status_code == 503
+
+
+def test_a_schedule_is_paused_resumed_and_started_over_http(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("kind: chain\nname: c\nnodes: [{id: a, type: tool, tool: halve, args: {n: 4}}]\n")
+    name = "every/night"  # keys of TOML may have any character
+    schedule = Schedule(cron="30 2 * * *", flow=str(tmp_path / "c.yaml"), timezone="Europe/Berlin", queue="slow")
+    settings = WorkerSettings(schedules={name: schedule}, queues={"slow": Queue(concurrency=2)})
+    app = App(tmp_path / "runs.db", tools=[halve], settings=settings)
+    app.schedules.apply()
+    place = "/api/schedules/every%2Fnight"
+    before, paused, during, started, resumed, after, overview, unknown = asking(
+        app, ("GET", "/api/schedules"), ("POST", f"{place}/pause"), ("GET", "/api/schedules"), ("POST", f"{place}/run"),
+        ("POST", f"{place}/resume"), ("GET", "/api/schedules"), ("GET", "/api/overview"),
+        ("POST", "/api/schedules/gone/run"),
+    )  # fmt: skip
+    [row] = before.json()["schedules"]
+    assert (row["name"], row["times"], row["paused"], before.json()["unavailable"]) == (
+        name, "every day at 02:30", False, None,
+    )  # fmt: skip
+    assert len(row["upcoming"]) == 3
+    assert row["upcoming"][0] == row["next"]
+    assert {due[11:16] for due in row["upcoming"]} == {"02:30"}
+    assert paused.json()["done"] == "paused"
+    [row] = during.json()["schedules"]
+    assert (row["paused"], row["next"], row["upcoming"]) == (True, None, [])
+    assert started.json()["runId"].startswith(f"schedule/{name}/")
+    assert "no worker is running" in started.json()["unattended"]
+    assert (resumed.json()["done"], after.json()["schedules"][0]["paused"]) == ("resumed", False)
+    found = overview.json()
+    assert [(q["name"], q["waiting"], q["concurrency"]) for q in found["queues"]] == [("slow", 1, 2)]
+    assert [s["name"] for s in found["schedules"]] == [name]
+    assert found["workers"] == []
+    assert unknown.status_code == 404

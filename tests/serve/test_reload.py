@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,12 +19,14 @@ from patience import until
 from ropewalk import App
 from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.app.reload import Reload, Reloader
+from ropewalk.doors.cli.dev import matters
 from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
+from ropewalk.tools.source import Source
 
 pytestmark = pytest.mark.anyio
 
-CONFIG = '[tools]\nmodules = ["words"]\n'
+CONFIG = '[tools]\nmodules = ["reload_words"]\n'
 WORDS = """
 from parts import helper
 from ropewalk import tool
@@ -51,7 +55,7 @@ def chain(*nodes: Any, **fields: Any) -> str:
     return json.dumps({"kind": "chain", "name": "talk", "mode": "sequential", "nodes": nodes or [SAY], **fields})
 
 
-FILES = {"ropewalk.toml": CONFIG, "parts/helper.py": 'WORD = "old"', "words.py": WORDS, "talk.json": chain()}
+FILES = {"ropewalk.toml": CONFIG, "parts/helper.py": 'WORD = "old"', "reload_words.py": WORDS, "talk.json": chain()}
 EMPTY: Mapping[str, str] = {}
 
 
@@ -59,7 +63,7 @@ class Project:
     """A project in a folder, and a server in this process."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.store = folder, "memory"
         self.client: Any = None
         self.reloader: Any = None
         self.versions: Any = None
@@ -82,9 +86,9 @@ class Project:
     @asynccontextmanager
     async def served(self, files: Mapping[str, str] = EMPTY) -> AsyncIterator[Project]:
         self.write({**FILES, **files})
-        async with App.open(self.folder, store="memory") as app:
+        async with App.open(self.folder, store=self.store) as app:
             self.versions = ProjectVersions(app)
-            self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store="memory"))
+            self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store=self.store))
             files_of = lambda app: FlowFiles(app, self.folder)  # noqa: E731
             transport = httpx2.ASGITransport(make_site(self.versions, None, files_of=files_of))
             try:
@@ -117,7 +121,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterable[Project
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = set(sys.modules)
     yield Project(tmp_path)
-    for name in set(sys.modules) & {"words", "parts", "parts.helper"} - before:
+    for name in set(sys.modules) & {"reload_words", "parts", "parts.helper"} - before:
         del sys.modules[name]
 
 
@@ -128,9 +132,9 @@ EVENT = {"id": "ask", "type": "wait", "event": "go"}
 @pytest.mark.parametrize(
     ("wait", "answer"), [(ASK, ("approve", {})), (EVENT, ("send", {"event": "go"}))], ids=["approval", "event"]
 )
-@pytest.mark.parametrize("changed", ["parts/helper.py", "words.py"])
+@pytest.mark.parametrize("changed", ["parts/helper.py", "reload_words.py"])
 async def test_a_run_in_progress_keeps_its_tools(project: Project, wait: Any, answer: Any, changed: str) -> None:
-    new = {"parts/helper.py": 'WORD = "new"', "words.py": WORDS.replace("{helper.WORD}", "new")}[changed]
+    new = {"parts/helper.py": 'WORD = "new"', "reload_words.py": WORDS.replace("{helper.WORD}", "new")}[changed]
     async with project.served({"talk.json": chain(wait, SAY)}):
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
         reload = await project.change({changed: new})
@@ -143,27 +147,36 @@ async def test_a_run_in_progress_keeps_its_tools(project: Project, wait: Any, an
         assert (await project.client.get("/api/runs/r")).json()["result"]["say"] == "old x"
 
 
-async def test_an_earlier_version_is_closed_when_its_last_run_has_ended(project: Project) -> None:
+async def test_an_earlier_version_is_closed_and_forgotten_when_its_last_run_has_ended(project: Project) -> None:
+    project.store = "runs.db"  # a store in memory keeps the objects of its runs
     async with project.served({"talk.json": chain(ASK, SAY)}):
-        first, closed = project.versions.app, asyncio.Event()
-        first.toolbox.close = lambda: closed.set() or asyncio.sleep(0)
+        closed = asyncio.Event()
+
+        class Closing(Source):
+            async def close(self) -> None:
+                closed.set()
+
+        await project.change({"parts/helper.py": 'WORD = "second"'})
+        second = weakref.ref(project.versions.app)
+        second().toolbox._sources += (Closing(),)
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
-        await project.change({"parts/helper.py": 'WORD = "new"'})
-        await project.change({"parts/helper.py": 'WORD = "newer"'})
+        await project.change({"parts/helper.py": 'WORD = "third"'})
         assert not closed.is_set()
         await project.client.post("/api/runs/r/approve", json={})
         await closed.wait()
-        assert await project.say() == "newer x"
+        assert await project.say() == "third x"
+        await until(lambda: gc.collect() >= 0 and second() is None)
 
 
 @pytest.mark.parametrize(
     ("name", "wrong", "place"),
     [
-        ("words.py", WORDS + "\ndef broken(:\n", "words.py:10"),
-        ("words.py", "from ropewalk import nothing_of_this_name\n", "words.py:1"),
+        ("reload_words.py", WORDS + "\ndef broken(:\n", "reload_words.py:10"),
+        ("reload_words.py", "from ropewalk import nothing_of_this_name\n", "reload_words.py:1"),
         ("parts/helper.py", "\n1 / 0\n", "parts/helper.py:2"),
         ("ropewalk.toml", CONFIG + "module = 1\n", "ropewalk.toml:3"),
         ("ropewalk.toml", CONFIG + "[limits\n", "ropewalk.toml:3"),
+        ("ropewalk.toml", CONFIG + '[schedules.s]\nflow = "talk.json"\ncron = "61 * * * *"\n', "ropewalk.toml:5"),
         ("talk.json", '{\n"kind": "chain",,', "talk.json:2"),
         ("talk.json", chain({**SAY, "tool": "shout"}).replace('"nodes"', '\n"nodes"'), "talk.json:2"),
     ],
@@ -189,7 +202,8 @@ async def test_a_wrong_file_is_shown_and_its_last_good_version_stays(
 
 async def test_definitions_come_change_and_go(project: Project) -> None:
     async with project.served():
-        assert (await project.change({"second.json": chain()})).added == ["second.json"]
+        reload = await project.change({"second.json": chain(), "compose.yaml": "services: {}", "notes.json": "[1]"})
+        assert (reload.added, reload.problems) == (["second.json"], [])
         assert (await project.listed())[0] == ["second.json", "talk.json"]
         reload = await project.change({"second.json": chain({**SAY, "params": {"text": "y"}})})
         assert (reload.changed, reload.added) == (["second.json"], [])
@@ -202,12 +216,12 @@ async def test_definitions_come_change_and_go(project: Project) -> None:
 
 async def test_a_deleted_module_and_a_deleted_configuration_are_errors(project: Project) -> None:
     async with project.served():
-        await project.change({"words.py": None})
+        await project.change({"reload_words.py": None})
         assert (await project.listed())[1] == ["ropewalk.toml:2"]
         assert await project.say() == "old x"
         await project.change({"ropewalk.toml": None})
         assert await project.say() == "old x"
-        await project.change({"words.py": WORDS, "ropewalk.toml": CONFIG, "parts/helper.py": 'WORD = "back"'})
+        await project.change({"reload_words.py": WORDS, "ropewalk.toml": CONFIG, "parts/helper.py": 'WORD = "back"'})
         assert (await project.listed())[1] == []
         assert await project.say() == "back x"
 
@@ -240,10 +254,29 @@ async def test_a_flow_that_another_one_calls_keeps_its_last_good_version(project
         assert await project.run("outer.json") != before
 
 
+def calling(name: str, *tools: str) -> str:
+    """A chain that waits for an approval, then calls other flows."""
+    nodes = [{"id": tool, "type": "tool", "tool": tool, "params": {}} for tool in tools]
+    return chain(ASK, *nodes).replace('"talk"', f'"{name}"', 1)
+
+
+@pytest.mark.parametrize("last", [chain({**SAY, "params": {"text": "y"}}), None, "{"], ids=["changed", "gone", "wrong"])
+async def test_a_run_in_progress_keeps_the_flows_that_it_calls(project: Project, last: str | None) -> None:
+    middle = chain({"id": "talk", "type": "tool", "tool": "talk", "params": {}}).replace('"talk"', '"middle"', 1)
+    async with project.served({"outer.json": calling("outer", "middle"), "middle.json": middle}):
+        start = {"definition": {"kind": "file", "id": "outer.json"}, "runId": "r"}
+        await project.client.post("/api/runs", json=start)
+        await project.change({"talk.json": last})
+        await project.client.post("/api/runs/r/approve", json={})
+        await until(lambda: project.versions.app.runs.row("r").ended_at is not None)
+        result = (await project.client.get("/api/runs/r")).json()["result"]
+        assert result["middle"] == {"talk": {"say": "old x"}}
+
+
 async def test_a_definition_is_checked_again_when_its_tools_change(project: Project) -> None:
     async with project.served():
-        reload = await project.change({"words.py": WORDS.replace("say", "shout")})
-        assert reload.changed == ["words.py"]
+        reload = await project.change({"reload_words.py": WORDS.replace("say", "shout")})
+        assert reload.changed == ["reload_words.py"]
         assert (await project.listed())[1] == ["talk.json:1"]
         await project.change({"talk.json": chain({**SAY, "tool": "shout"})})
         assert (await project.listed())[1] == []
@@ -265,5 +298,23 @@ async def test_a_server_is_started_again_only_when_its_settings_change(project: 
         assert await pid() == first
         assert await project.say() == "new x"
         await project.change({"ropewalk.toml": settings + "timeout = 40\n"})
-        assert await pid() != first
+        second = await pid()
+        assert second != first
         await until(lambda: not Path(f"/proc/{first}").exists())
+    await until(lambda: not Path(f"/proc/{second}").exists())
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [
+        *(
+            (path, True)
+            for path in ("tools.py", "flows/a.yaml", "build/env/a.json", "ropewalk.toml", "lib/a.mjs", "odd")
+        ),
+        *((path, False) for path in ("data.csv", ".venv/a.py", "node_modules/a.js", ".git/a.yaml", ".ropewalk/a.json")),
+        *((path, False) for path in ("a.py~", ".a.py.swp", ".#a.py", "__pycache__/a.pyc", "lib/site-packages/a.py")),
+    ],
+)
+def test_only_files_of_the_project_count(path: str, counts: bool) -> None:
+    folder = Path("/home/me/.venv/build/shop")
+    assert matters(str(folder / path), [Path("/else"), folder], [folder / "odd"]) is counts

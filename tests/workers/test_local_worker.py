@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ from ropewalk import App, tool
 from ropewalk.app.executing import executing
 from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.config.settings import Queue, Schedule, WorkerLimits, WorkerSettings
+from ropewalk.doors.cli.doctor import unfinished
 from ropewalk.doors.cli.session import warn_of_idle_schedules
 from ropewalk.doors.http.site import make_site
 from ropewalk.errors import NotFound, RunBusy, StoreError
+from ropewalk.journal.sql.leases import this_process
 from ropewalk.workers.local_worker import LocalWorker
 from ropewalk.workers.run_queue import RunQueue
 
@@ -28,6 +32,8 @@ DOCUMENT = {
     "name": "c",
     "nodes": [{"id": "a", "type": "tool", "tool": "hold", "params": {"at": "$input.at"}}],
 }
+YEARLY = Schedule(cron="0 0 1 1 *", flow="c.yaml", input={"at": "yearly"})
+DEAD = replace(this_process(), pid=2**22 + 1).dump()
 STEPS = """
 kind: chain
 name: s
@@ -43,6 +49,13 @@ nodes:
   - {id: ask, type: wait, event: go}
   - {id: last, type: tool, tool: hold, params: {at: last}}
 """
+
+
+@pytest.fixture(autouse=True)
+def base_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that only Postgres or DBOS needs can be imported."""
+    for name in ("psycopg", "dbos", "sqlalchemy", "croniter"):
+        monkeypatch.setitem(sys.modules, name, None)
 
 
 class Project:
@@ -80,7 +93,7 @@ async def ended(app: App, ids: list[str]) -> list[str]:
 
 
 @pytest.mark.anyio
-async def test_two_processes_execute_each_queued_run_once(tmp_path: Path) -> None:
+async def test_two_processes_execute_each_queued_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = Project(tmp_path, queues={"q": Queue()})
     async with project.app() as app, project.app() as other:
         ids = await project.submit(app, 20, queue="q")
@@ -96,7 +109,11 @@ async def test_two_processes_execute_each_queued_run_once(tmp_path: Path) -> Non
         assert await app.submit(CHAIN, {"at": "0"}, run_id=ids[0]) == ids[0]
         with pytest.raises(NotFound, match="queue"):
             await app.submit(CHAIN, {"at": "0"}, queue="p")
-    async with App("memory") as app:
+    async with App("memory", settings=WorkerSettings(schedules={"s": YEARLY})) as app:
+        await warn_of_idle_schedules(app)
+        assert (
+            "nothing executes the schedule s; workers and schedules need a store in a file" in capsys.readouterr().err
+        )
         with pytest.raises(StoreError, match="queues no runs"):
             await app.submit(CHAIN)
 
@@ -178,12 +195,13 @@ async def test_a_queued_run_waits_in_no_process_and_continues_where_there_is_one
 async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schedules = {
         "often": Schedule(cron="* * * * * *", flow="c.yaml", input={"at": "often"}),
-        "yearly": Schedule(cron="0 0 1 1 *", flow="c.yaml", input={"at": "yearly"}),
+        "yearly": YEARLY,
         "gone": Schedule(cron="0 0 1 1 *", flow="gone.yaml"),
     }
     project = Project(tmp_path, schedules=schedules)
     async with project.app() as app:
         await warn_of_idle_schedules(app)
+        assert app.workers.executes_here
         said = capsys.readouterr().err
         assert "nothing executes the schedules often, yearly, gone; start `ropewalk serve` or `ropewalk worker`" in said
         async with executing(ProjectVersions(app)):
@@ -219,14 +237,75 @@ async def test_a_run_started_over_http_goes_to_its_queue(tmp_path: Path) -> None
             assert (refused.status_code, "q" in refused.text) == (404, True)
 
 
+@pytest.mark.anyio
+async def test_a_changed_project_executes_what_comes_and_the_earlier_version_ends_what_it_has(tmp_path: Path) -> None:
+    earlier, later = Project(tmp_path), Project(tmp_path, schedules={"s": YEARLY})
+    earlier.go = asyncio.Event()
+    async with earlier.app() as app:
+        versions = ProjectVersions(app)
+        async with executing(versions):
+            first = await app.submit(CHAIN, {"at": "first"})
+            await until(lambda: earlier.at_once == 1)
+            versions.replace(later.app())
+            second = await versions.app.submit(CHAIN, {"at": "second"})
+            assert (await versions.app.wait(second)).status == "completed"
+            assert (earlier.calls, later.calls) == (["first"], ["second"])
+            assert [row.name for row in versions.app.schedules.list()] == ["s"]
+            earlier.go.set()
+            assert (await app.wait(first)).status == "completed"
+            earlier.go.clear()
+            third = await app.submit(CHAIN, {"at": "third"})
+            assert (await versions.app.wait(third)).result == {"a": "third"}
+        await versions.close()
+        assert (earlier.calls, later.calls) == (["first"], ["second", "third"])
+
+
+@pytest.mark.anyio
+async def test_a_server_may_leave_queued_runs_to_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = Project(tmp_path, schedules={"s": YEARLY}, limits=WorkerLimits(in_server=False))
+    async with project.app() as app:
+        run_id = await app.submit(CHAIN, {"at": "x"})
+        async with executing(ProjectVersions(app)):
+            await warn_of_idle_schedules(app)
+            assert app.workers.list() == []
+        assert "nothing executes the schedule s; start `ropewalk worker`" in capsys.readouterr().err
+        assert [finding[:3] for finding in unfinished(app)] == [
+            ("runs", "ok", "unfinished: 1 queued, 0 executing, 0 waiting, 0 parked, 0 interrupted")
+        ]
+        assert app.runs.row(run_id).status == "running"  # type: ignore[union-attr]
+
+
+@pytest.mark.anyio
+async def test_a_run_that_kills_its_processes_is_parked_and_the_others_continue(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    async with project.app() as app:
+        queue, store = app.workers.registry, app.store
+        assert isinstance(queue, RunQueue)
+        poison, other = await project.submit(app, 2)
+        for _ in range(3):
+            log = await queue.claim(poison, {"default": Queue()})
+            store._writer.watch.remove(log)  # its process is gone
+            queue.run_in_transaction(lambda c: c.execute("UPDATE lease SET owner = ? WHERE owner IS NOT NULL", (DEAD,)))
+            assert store.recoverable() == []  # it is the queue that leads it to another process
+            queue.release_dead(2)
+        assert app.runs.row(poison).status == "parked"  # type: ignore[union-attr]
+        async with executing(ProjectVersions(app)):
+            assert (await app.wait(other)).status == "completed"
+            app.workers.release(poison)
+            assert (await app.wait(poison)).status == "completed"
+
+
 @pytest.mark.process
 def test_queued_runs_survive_a_killed_process(tmp_path: Path) -> None:
     scene = Scene(tmp_path / "p", STEPS)
     (scene.folder / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n[queues.q]\nconcurrency = 1\n')
-    for id in "xy":
-        put = scene.run("run", "chain.yaml", "--queue", "q", "--no-wait", "--id", id)
-        assert (put.code, put.out.strip()) == (0, id)
-        assert "waiting in queue q, but no worker is running" in put.err
+
+    async def put() -> None:
+        async with App.open(scene.folder) as app:
+            for id in "xy":
+                await app.submit(scene.folder / "chain.yaml", run_id=id, queue="q")
+
+    asyncio.run(put())
     killed = scene.start("worker")
     scene.until(lambda: "long" in scene.started())
     kill(killed)

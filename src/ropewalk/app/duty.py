@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from ..config.settings import Queue
 from ..errors import StoreError
+from ..journal.run_counts import RunCount
 from .overview import Overview, QueueState, ScheduleList, Work, group_failures
 
 if TYPE_CHECKING:
     from ..journal.sql.worker_row import WorkerRow
     from .app import App
 
+_MAX_WAITING: Final = 1000  # running runs that are looked at
+
 
 def overview(app: App, since: float, until: float, periods: int) -> Overview:
     """Read the overview of the runs that started in a time."""
 
     # `since` and `until`: seconds since the epoch.
+    waits = app.runs.waiting()
     step = (until - since) / periods
     edges = [*(since + step * number for number in range(periods)), until]
     return Overview(
         edges=edges,
-        runs=app.store.count_runs(edges),
+        runs=_with_waiting(app, edges, app.store.count_runs(edges), {str(wait["runId"]) for wait in waits}),
         failures=group_failures(app.store.count_failures(since, until)),
-        waits=_count_waits(app.runs.waiting()),
+        waits=_count_waits(waits),
         schedules=list_schedules(app),
         work=read_work(app),
     )
+
+
+def _with_waiting(app: App, edges: Sequence[float], counts: Sequence[RunCount], waiting: set[str]) -> list[RunCount]:
+    """Count the runs that wait inside their process as waiting, although the store has them as running."""
+    if not waiting:
+        return list(counts)
+    rows = app.store.list_runs(status="running", since=edges[0], until=edges[-1], top=True, limit=_MAX_WAITING)
+    moved = Counter(
+        (bisect_right(edges, row.started_at) - 1, row.kind, row.definition_id, row.name)
+        for row in rows
+        if row.id in waiting
+    )
+    result = []
+    for run in counts:
+        number = moved[run.period, run.kind, run.definition_id, run.name] if run.status == "running" else 0
+        result += [replace(run, count=run.count - number)] if run.count > number else []
+        result += [replace(run, status="waiting", count=number)] if number else []
+    return result
 
 
 def _count_waits(waits: Iterable[Mapping[str, Any]]) -> Counter[str]:
@@ -39,11 +63,13 @@ def _count_waits(waits: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 def list_schedules(app: App) -> ScheduleList:
     """Return the schedules of the store of an app."""
+    idle = app.workers.idle_schedules()
     try:
         schedules = app.schedules
     except StoreError as error:
-        return ScheduleList(rows=(), unavailable=error)
-    return ScheduleList(rows=schedules.list())
+        return ScheduleList(rows=(), idle=idle, unavailable=error)
+    reason = getattr(app.store, "unwritable", None)  # of a file that this process may only read
+    return ScheduleList(rows=schedules.list(), idle=idle, unavailable=StoreError(reason) if reason else None)
 
 
 def read_work(app: App) -> Work:

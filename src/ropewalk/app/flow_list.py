@@ -62,6 +62,10 @@ class FlowList:
         """Return True if it is the list of these patterns in this directory."""
         return self._directory == directory.resolve() and self._patterns == (tuple(patterns) or PROJECT_FLOWS)
 
+    def remember(self, earlier: FlowList) -> None:
+        """Know the files of an earlier list: one that cannot be read any more keeps its name."""
+        self._files = dict(earlier._files)
+
     def look(self) -> dict[str, FlowFile]:
         """Look at all files now, and return the flows among them by id, in the order of the patterns."""
         looked = time.monotonic()
@@ -125,7 +129,8 @@ def is_definition(file: FlowFile) -> bool:
     """Return True for a definition, also a broken one, and False for another document in the project directory."""
     from ..source.load import load
 
-    if file.path.suffix not in DEFINITION_SUFFIXES or kind_of_file(str(file.path)) is not None:
+    is_other = file.path.suffix in DEFINITION_SUFFIXES and file.kind not in NOTATIONS
+    if not is_other or kind_of_file(str(file.path)) is not None:
         return True
     try:
         document = load(file.path).data

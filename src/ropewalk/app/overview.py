@@ -48,9 +48,11 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleList:
-    """The schedules of a store; `unavailable` is why there are none that could be started or paused, or None."""
+    """The schedules of a store; `unavailable` is why none can be started or paused here, or None."""
 
     rows: Sequence[ScheduleRow]
+    # The names of configured schedules that no worker executes at the moment.
+    idle: Sequence[str]
     unavailable: StoreError | None = None
 
 

@@ -68,6 +68,8 @@ class ProjectVersions:
         """Make an app the present version; the earlier one is closed once nothing uses it."""
         earlier, self.app = self.app, app
         app.context.borrow(earlier.context)
+        if app.jobs.flow_tools is not None and earlier.jobs.flow_tools is not None:
+            app.jobs.flow_tools.succeed(earlier.jobs.flow_tools)
         for follower in self._followers:
             follower(app)
         self._retiring[earlier] = asyncio.create_task(self._retire(earlier))
@@ -83,6 +85,7 @@ class ProjectVersions:
                     break
             await asyncio.sleep(_POLL)
         await self._close_version(app)
+        app.engine.forget_programs()
         del self._retiring[app], self._uses[app]
 
     async def _close_version(self, app: App) -> None:

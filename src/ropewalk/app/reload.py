@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -19,11 +20,11 @@ from ..errors import ConfigError, InvalidFlow, Problem, RopewalkError, display_p
 from ..fast_dataclass import dataclass
 from ..tools.directory.paths import MODULES
 from .definitions import KeptVersion
-from .flow_list import FlowFile, FlowList, is_definition
+from .flow_list import FlowFile, is_definition
 from .python_file import load_from_python, python_place
 
 if TYPE_CHECKING:
-    from ..config.settings import Config
+    from ..config.settings import Config, Schedule
     from .app import App
     from .project_versions import ProjectVersions
 
@@ -74,8 +75,7 @@ class Reloader:
 
     def flows(self) -> Iterator[str]:
         """Yield the ids of the definitions that are served."""
-        listed = self._list(self._versions.app)
-        yield from (id for id, file in listed.look().items() if file.stamp and (listed.is_named or is_definition(file)))
+        yield from (id for id, file in self._look(self._versions.app).items() if file.stamp)
 
     async def start(self) -> Reload:
         """Check every definition of the project for the first time."""
@@ -86,8 +86,11 @@ class Reloader:
         """Use what has changed in these files, and report what is wrong."""
         paths = list(map(_real, paths))
         earlier, code = self._flows, self._code_among(paths)
-        known = self._versions.problems
-        renewed = code if (code or self._code_problems) and self._renew(code) else []
+        known, renewed = self._versions.problems, list[Path]()
+        if code or self._code_problems:
+            renewed = code if self._renew(code) else []
+        elif self._versions.app.engine.live and any(not file.is_unchanged() for file in earlier.values()):
+            self._renew(())  # runs in progress keep the definitions that they call
         await self._check(paths)
 
         flows = self._flows
@@ -127,7 +130,7 @@ class Reloader:
         return [path for path in paths if str(path) in files]
 
     def _renew(self, changed: Collection[Path]) -> bool:
-        """Open a new version of the project; if that fails, note why and return False."""
+        """Open a new version of the project, with new modules if code has changed; if that fails, return False."""
         earlier = self._versions.app
         for path in changed:  # Python compares bytecode by seconds, and a file may change twice in one
             if path.suffix == ".py":
@@ -136,8 +139,9 @@ class Reloader:
         try:
             if file is not None and not os.path.lexists(file):
                 raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
-            with fresh_modules(self.directory):
+            with fresh_modules(self.directory) if changed or self._code_problems else nullcontext():
                 app = self._open_again()
+                self._check_schedules(app)
         except (RopewalkError, OSError) as error:
             self._code_problems = _problems_of(error)
             return False
@@ -152,7 +156,8 @@ class Reloader:
             self._check_syntax(path)
         await self._check_flows()
         flows = [problem for group in self._flow_problems.values() for problem in group]
-        schedules = [each for error in self._schedule_faults() for each in error.problems]
+        faults = self._schedule_faults(self._versions.app.settings.schedules).values()
+        schedules = [problem for error in faults for problem in error.problems]
         others = [*self._code_problems, *schedules, *flows]
         lines = {(each.place.file, each.place.line) for each in others if each.place is not None}
         malformed = [
@@ -162,13 +167,20 @@ class Reloader:
         ]
         self._versions.problems = tuple(dict.fromkeys([*others, *malformed]))
 
-    def _schedule_faults(self) -> Iterable[ConfigError]:
-        """Return what is wrong with the times of the schedules."""
-        if not self.config.worker_settings.schedules:
-            return ()
+    def _schedule_faults(self, schedules: Mapping[str, Schedule]) -> Mapping[str, ConfigError]:
+        """Return what is wrong with the times of schedules."""
+        if not schedules:
+            return {}
         from ..workers.cron import schedule_faults  # few projects have schedules
 
-        return schedule_faults(self.config.worker_settings.schedules).values()
+        return schedule_faults(schedules)
+
+    def _check_schedules(self, app: App) -> None:
+        """Raise ConfigError for a schedule of a new version that is wrong, unless it was before."""
+        faults = self._schedule_faults(app.settings.schedules)
+        known = self._schedule_faults(self._versions.app.settings.schedules)
+        if new := [problem for name in faults.keys() - known.keys() for problem in faults[name].problems]:
+            raise ConfigError(new)
 
     def _check_syntax(self, path: Path) -> None:
         self._malformed.pop(str(path), None)
@@ -183,8 +195,7 @@ class Reloader:
     async def _check_flows(self) -> None:
         """Check all definitions, and keep the last good version of each that is wrong."""
         app = self._versions.app
-        listed = self._list(app)
-        self._flows = listed.look()
+        self._flows = self._look(app)
         paths = {str(file.path) for file in self._flows.values()}
         for path in self._good.keys() - paths:
             del self._good[path]
@@ -198,11 +209,12 @@ class Reloader:
                 self._good[path] = file, app.load(file.path) if place is None else load_from_python(*place)
             elif good is not None and file.stamp is not None and not good[0].is_unchanged():
                 app.definitions.kept[path] = KeptVersion(file.path, file.stamp, good[1])
-            if listed.is_named or is_definition(file):
-                self._flow_problems[path] = problems
+            self._flow_problems[path] = problems
 
-    def _list(self, app: App) -> FlowList:
-        return app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
+    def _look(self, app: App) -> Mapping[str, FlowFile]:
+        """Return the definitions that are served, by id, as their files are now."""
+        listed = app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
+        return {id: file for id, file in listed.look().items() if listed.is_named or is_definition(file)}
 
     async def _problems_in(self, app: App, file: FlowFile) -> Sequence[Problem]:
         """Return what is wrong with a definition as its file is now."""

@@ -442,7 +442,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "undo": check_undo_policy,
     "budget": check_budget,
     "inputSchema": f.mapping,
-    "timeout": f.number,
+    "timeout": f.milliseconds,
     **OPTIONS,
 }
 

@@ -17,6 +17,7 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Final
 
+from ..duration import PATTERN
 from ..state import REDUCERS
 from ..values import Json
 from . import agent, composite, runchain
@@ -67,7 +68,8 @@ _VARIABLE: Final = {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*
 _NULL: Final[dict[str, Json]] = {"type": "null"}
 _ABSENT: Final = {"not": _NOT_NULL}
 """The schema of null as the value of a key that is as good as absent; editors offer no value of it."""
-_MS: Final = {"type": ["number", "null"], "minimum": 0}
+DURATION: Final = {"type": ["number", "string"], "minimum": 0, "pattern": PATTERN}
+_MS: Final = {**DURATION, "type": ["number", "string", "null"]}
 _COUNT: Final = {"type": ["integer", "null"], "minimum": 1}
 
 
@@ -125,6 +127,9 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
     f.mapping: {"type": "object"},
     f.names: {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
     f.number: {"type": "number", "minimum": 0},
+    f.milliseconds: DURATION,
+    f.milliseconds_or_reference: {},
+    f.positive_milliseconds: DURATION,
     f.count: {"type": "integer", "minimum": 0},
     f.positive: {"type": "integer", "minimum": 1},
     nodes.identifier: {**_TEXT, "pattern": _NAME},
@@ -139,7 +144,7 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
         {
             "calls": {"type": ["integer", "null"], "minimum": 0},
             "tokens": {"type": ["integer", "null"], "minimum": 0},
-            "seconds": {"type": ["number", "null"], "exclusiveMinimum": 0},
+            "seconds": {"type": ["number", "string", "null"], "exclusiveMinimum": 0, "pattern": PATTERN},
             "cost": {"type": ["number", "null"], "minimum": 0},
         },
     ),
@@ -372,10 +377,12 @@ def _describe(key: str, scope: str, node_type: str = "") -> str:
     if not scope.endswith((" node", " step")):
         return describe(key, scope, *(("document",) if scope in _GENERATED else ()))
     notation = scope.rpartition(" ")[0]
-    if node_type in NODE_TYPES and key in NODE_TYPES[node_type].descriptions:
-        return NODE_TYPES[node_type].descriptions[key]
+    known = NODE_TYPES.get(node_type)
+    if known is not None and key in known.descriptions:
+        return known.descriptions[key]
     # In compositions one word names the arguments and the data.
-    key = next((own for own, word in WORDS.get(notation, {}).items() if word == key), key)
+    meant = [own for own, word in WORDS.get(notation, {}).items() if word == key]
+    key = next((own for own in meant if known is None or own in known.fields), key)
     common = {item.word(notation): item.about for item in NODE_FIELDS.values()}
     own = describe(key, f"{notation} {node_type} node", scope) or common.get(key, "")
     return own or ("" if notation == "experience" else describe(key, "node"))

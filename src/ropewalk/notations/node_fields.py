@@ -39,12 +39,12 @@ _ON_ERROR: Final[dict[str, Checker]] = {
     "policy": f.one_of(POLICIES),
     "attempts": f.positive,
     "backoff": f.one_of(BACKOFFS),
-    "delay": f.number,
-    "base_ms": f.number,
+    "delay": f.milliseconds,
+    "base_ms": f.milliseconds,
     "value": f.anything,
 }
 _FOR_EACH: Final[dict[str, Checker]] = {"items": f.anything, "source": f.anything, "concurrency": f.positive}
-_WAIT: Final[dict[str, Checker]] = {"event": f.name, "approval": f.name, "timeout": f.number}
+_WAIT: Final[dict[str, Checker]] = {"event": f.name, "approval": f.name, "timeout": f.milliseconds}
 
 
 def check_on_error(value: Json, path: str, report: Report) -> Json:
@@ -166,12 +166,16 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
             read=STRATEGY,
         ),
         NodeField(name="maxRetries", about="Attempts after the first one.", read=f.count),
-        NodeField(name="retryDelay", about="Milliseconds before each further attempt.", read=f.number),
+        NodeField(
+            name="retryDelay",
+            about="Milliseconds, or text such as 10s, before each further attempt.",
+            read=f.milliseconds,
+        ),
         NodeField(name="fallback", about="The value of the node after a failure, with references.", read=f.anything),
         NodeField(
             name="timeout",
-            about="Milliseconds per attempt; for a node that waits, the waiting time.",
-            read=f.number,
+            about="Milliseconds, or text such as 10s, per attempt; for a node that waits, the waiting time.",
+            read=f.milliseconds,
             others=("timeout_ms",),
         ),
         NodeField(
@@ -205,12 +209,12 @@ DOCUMENT_FIELDS: Final[dict[str, Checker]] = {
     "outputSchema": f.anything,
     "result": f.anything,
     "variables": f.mapping,
-    "timeout": f.number,
+    "timeout": f.milliseconds,
     "concurrency": f.positive,
     "on_error": check_on_error,
     "errorStrategy": STRATEGY,
     "maxRetries": f.count,
-    "retryDelay": f.number,
+    "retryDelay": f.milliseconds,
     "strict": f.truth,
     "undo": check_undo_policy,
     "budget": check_budget,

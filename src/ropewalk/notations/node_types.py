@@ -611,7 +611,7 @@ for _node_type in (
     ),
     DocumentNodeType(
         name="delay",
-        fields={"delay": f.anything},
+        fields={"delay": f.milliseconds_or_reference},
         needs=("delay",),
         aliases=("sleep", "pause"),
         compile=_method("delay"),

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from .run_queue import RunQueue
 
 log = logging.getLogger("ropewalk.workers")
 _PAUSE: Final = 0.5  # seconds between looks for runs that another process has queued
+_LEFT_ALONE: Final = 60.0  # seconds between attempts to claim a run that cannot be read
 _BEAT: Final = 2.0  # seconds between heartbeats, and between looks for runs of dead processes
 
 
@@ -44,12 +46,12 @@ class LocalWorker:
         self._queue, self._project, self._queues, self._limits = queue, project, queues, limits
         self._make_job, self._continue_run, self._failed_result = make_job, continue_run, failed_result
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unreadable: dict[str, float] = {}  # until when runs are left alone, by id
+        self.on_retired: Callable[[], None] = lambda: None
         self._stop = asyncio.Event()
         self._wake = asyncio.Event()
 
-    async def work(
-        self, started: Callable[[], None] = lambda: None, stopped: Callable[[], None] = lambda: None
-    ) -> None:
+    async def work(self, started: Callable[[], None] = lambda: None) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
         loop = asyncio.get_running_loop()
 
@@ -69,7 +71,6 @@ class LocalWorker:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), _PAUSE)
                 self._wake.clear()
-            stopped()
             if self._tasks:
                 await asyncio.wait(self._tasks.values(), timeout=self._limits.grace)
         finally:
@@ -89,17 +90,29 @@ class LocalWorker:
         self._stop.set()
         self._wake.set()
 
+    def retire(self) -> None:
+        """Stop, because a worker of a later version of the project has begun, and starts what schedules say."""
+        self.on_retired()
+        self.stop()
+
     async def take_runs(self) -> None:
         """Begin the runs that are due, as far as there is room."""
         room = self._limits.concurrency - len(self._tasks)
         if room <= 0:
             return
-        for run_id in await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, room):
-            if run_id in self._tasks:
+        now = time.monotonic()
+        self._unreadable = {id: until for id, until in self._unreadable.items() if until > now}
+        limit = room + len(self._unreadable)
+        for run_id in await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, limit):
+            if run_id in self._tasks or run_id in self._unreadable or len(self._tasks) >= self._limits.concurrency:
                 continue
             try:
                 opened = await self._queue.claim(run_id, self._queues)
             except RunBusy:  # another process was faster, or the queue is at its limit now
+                continue
+            except StoreError as error:  # one unreadable run must not keep the others
+                log.error("run %s cannot begin; trying again in a minute: %s", run_id, error)
+                self._unreadable[run_id] = now + _LEFT_ALONE
                 continue
             task = self._tasks[run_id] = asyncio.ensure_future(self._execute(opened))
             task.add_done_callback(lambda _, id=run_id: self._on_end(id))  # type: ignore[misc]

@@ -18,6 +18,7 @@ from ..engine.engine import Engine, Job, check_same_run
 from ..engine.run import Watcher
 from ..errors import Action, NotFound, RunBusy, RunExists, StoreError
 from ..events import Brief, Event
+from ..journal.address import MissingStore
 from ..journal.open_waits import open_waits, wait_to_json
 from ..journal.postgres.store import PostgresStore
 from ..journal.postgres.worker_registry import WorkerRegistry
@@ -76,7 +77,7 @@ class RunDispatcher(Protocol):
         """The errors of a store that is away."""
         ...
 
-    async def dispatch(self, log: Log, queue: str, priority: int) -> None:
+    async def dispatch(self, opened: Log, queue: str, priority: int, /) -> None:
         """Queue a run that this process owns, and release it."""
 
     def close(self) -> None:
@@ -91,10 +92,10 @@ class DbosDispatcher:
         target = require_postgres(store, required=required).target
         self.registry, self.client, self.failures = WorkerRegistry(target, lease), Client(target), driver_errors()
 
-    async def dispatch(self, log: Log, queue: str, priority: int) -> None:
+    async def dispatch(self, opened: Log, queue: str, priority: int, /) -> None:
         """Queue a run that this process owns, and release it."""
-        id, epoch = log.run.id, log.run.epoch
-        await log.release()  # first, because a worker that comes too early uses up the dispatch
+        id, epoch = opened.run.id, opened.run.epoch
+        await opened.release()  # first, because a worker that comes too early uses up the dispatch
         await asyncio.to_thread(
             self.client.enqueue, dispatch_id(id, epoch), RUN_WORKFLOW, queue, [id], priority=priority
         )
@@ -142,7 +143,10 @@ def why_unattended(store: Store, registry: Registry, run_id: str) -> str | None:
     row = store.get_run(run_id)
     if row is None or row.status != "running":
         return None
-    queue, workers = str((row.context or {}).get("queue") or DEFAULT_QUEUE), registry.live_workers()
+    context, workers = row.context or {}, registry.live_workers()
+    queue, project = str(context.get("queue") or DEFAULT_QUEUE), context.get("project")
+    # A worker on SQLite takes only runs of its own project.
+    workers = [worker for worker in workers if worker.about.get("project", project) == project]
     takers = [worker for worker in workers if queue in worker.about["queues"]]
     if any(is_of_this_version(worker) for worker in takers):
         return None
@@ -393,6 +397,8 @@ def require_postgres(store: Store, *, required: bool = False) -> PostgresStore:
     if isinstance(store, PostgresStore):
         return store
     location = getattr(store, "path", "in memory")
+    if isinstance(store, MissingStore):
+        raise StoreError(f"there is no store at {location} yet; a server or a worker makes it when it starts")
     if required:
         error = StoreError(
             'engine="dbos" needs a store that workers on other hosts can reach, such as'

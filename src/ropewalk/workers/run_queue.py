@@ -10,6 +10,7 @@ Every process that executes queued runs has a row in `worker`. The clock is that
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
@@ -21,11 +22,12 @@ from ..errors import RunBusy, StoreError
 from ..journal.protocol import Log
 from ..journal.sql.leases import Owner, owner_state, this_process
 from ..journal.sql.log import SqlLog
-from ..journal.sql.recovery import find_recoverable, hand_back_dead_run, park_run
+from ..journal.sql.recovery import park_run
 from ..journal.sql.rows import Connection, fetch
 from ..journal.sql.worker_row import WorkerRow
 from ..journal.sqlite.store import QUEUED, SqliteStore
 
+log = logging.getLogger("ropewalk.workers")
 T = TypeVar("T")
 _SILENT: Final = 15.0  # seconds without a heartbeat after which a process in another container counts as dead
 
@@ -119,13 +121,13 @@ class RunQueue:
 
     # --- runs -----------------------------------------------------------------------------
 
-    async def dispatch(self, log: Log, queue: str, priority: int) -> None:
+    async def dispatch(self, opened: Log, queue: str, priority: int) -> None:
         """Queue a run that this process owns, and release it."""
-        assert isinstance(log, SqlLog)
-        values = (log.seq, queue, priority, (log.run.context or {}).get("project"))
+        assert isinstance(opened, SqlLog)
+        values = (opened.seq, queue, priority, (opened.run.context or {}).get("project"))
         # In this order: if the process dies between the two, the run has an owner that is dead, and is taken over.
         await asyncio.to_thread(self.run_in_transaction, lambda c: c.execute(_PUT, values))
-        await log.release()
+        await opened.release()
         for on_put in list(self._on_put):
             on_put()
 
@@ -182,14 +184,10 @@ class RunQueue:
 
     def release_dead(self, recoveries: int) -> None:
         """Take the queued runs of dead processes from them; park those that have killed too many."""
-
-        def work(connection: Connection) -> None:
-            queued = {id for (id,) in fetch(connection, f"SELECT run.id {QUEUED}")}
-            for row, has_died in find_recoverable(connection, self._store.patience, 1000):
-                if has_died and row.id in queued:
-                    hand_back_dead_run(connection, row, recoveries)
-
-        self.run_in_transaction(work)
+        for row in self._store.dead_queued_runs():
+            deaths = self._store.hand_back_dead_run(row, recoveries)
+            if deaths is not None and deaths > recoveries:
+                log.error("run %s is parked: %d processes died while they executed it", row.id, deaths)
 
     def park(self, run_id: str, error: str) -> None:
         """Stop retrying a run that cannot continue."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from ..config.settings import WorkerSettings
+from ..duration import read_duration
 from ..engine.engine import Job, RecoveryStore, check_run_id
 from ..engine.run import Ending
 from ..errors import NotFound, RopewalkError, RunExists, StoreError, message_of
@@ -188,7 +189,7 @@ class Workers:
         *,
         concurrency: int | None = None,
         queues: tuple[str, ...] = (),
-        grace: float | None = None,
+        grace: float | str | None = None,
         started: Callable[[Worker | LocalWorker], None] = lambda worker: None,
     ) -> None:
         """Be a worker until `Worker.stop` is called: execute queued runs, and start those of schedules.
@@ -196,7 +197,8 @@ class Workers:
         Args:
             concurrency: Maximum number of runs at once. Default: the setting.
             queues: Names of the queues to serve. Default: all.
-            grace: Seconds for the runs in progress to end after a stop. Default: the setting.
+            grace: Seconds, or a duration such as "1m", for the runs in progress to end after a stop. Default: the
+                setting.
             started: Called with the worker when it takes runs.
 
         Raises:
@@ -204,7 +206,9 @@ class Workers:
         """
         app, limits = self._app, self._app.settings.limits
         limits = replace(
-            limits, concurrency=concurrency or limits.concurrency, grace=limits.grace if grace is None else grace
+            limits,
+            concurrency=concurrency or limits.concurrency,
+            grace=limits.grace if grace is None else read_duration(grace),
         )
         settings = replace(app.settings, limits=limits)
         worker, registry, failures, project = self._make_worker(settings, queues)
@@ -224,14 +228,16 @@ class Workers:
             )
             background.append(asyncio.ensure_future(clock.run()))
 
-        def on_stopped() -> None:
+        def end_background() -> None:
             for task in background:
                 task.cancel()
 
+        if isinstance(worker, LocalWorker):
+            worker.on_retired = end_background
         try:
-            await worker.work(on_started, on_stopped)
+            await worker.work(on_started)
         finally:
-            on_stopped()
+            end_background()
             registry.close()
 
     def _make_worker(

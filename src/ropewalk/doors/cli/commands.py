@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs approve": ("signals:approve", "Approve or reject a step of a waiting run."),
     "runs stop": ("runs:stop", "Stop a run, in any process."),
     "runs release": ("workers:release", "Release a parked run so that a worker can continue it."),
-    "worker": ("workers:worker", "Start a worker that executes queued runs from Postgres."),
+    "worker": ("workers:worker", "Start a worker that executes queued runs and schedules."),
     "workers ls": ("workers:ls", "List the workers."),
     "schedules ls": ("workers:list_schedules", "List the schedules."),
     "schedules run": ("workers:run", "Start the run of a schedule now."),

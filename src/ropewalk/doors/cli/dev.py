@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import shlex
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...app.app import App
 
 _SUFFIXES: Final = (".py", ".yaml", ".yml", ".json", ".toml", ".lock", ".js", ".mjs", ".cjs")
-_IGNORED: Final = (".ropewalk", "venv", "env", "site-packages", ".ruff_cache", "dist", "build")
+_IGNORED: Final = (".ropewalk", "venv", "site-packages", ".ruff_cache")
 _MAX_NAMED: Final = 12  # definitions or tools in a line
 
 
@@ -61,7 +61,7 @@ def dev(
         reloader = Reloader(versions, lambda: open_again(near, project, store), named)
         write_stdout("\n".join(_banner(versions.app, list(reloader.flows()), address, token)) + "\n")
         folders = {reloader.directory, *(Path(file).parent for file in named)}
-        task = asyncio.create_task(_reload_on_change(versions, reloader, folders))
+        task = asyncio.create_task(_reload_on_change(reloader, folders))
         task.add_done_callback(_report_end)
         try:
             yield
@@ -73,18 +73,14 @@ def dev(
     return serve_project("dev", files, Listen(host, port, allow_host, root_path), reloading, project, store)
 
 
-async def _reload_on_change(versions: ProjectVersions, reloader: Reloader, folders: set[Path]) -> None:
+async def _reload_on_change(reloader: Reloader, folders: set[Path]) -> None:
     """Check the project, then reload it for every change of its files."""
-    from watchfiles import Change, DefaultFilter, awatch
+    from watchfiles import awatch
 
-    class Relevant(DefaultFilter):
-        ignore_dirs = (*DefaultFilter.ignore_dirs, *_IGNORED)
+    def is_relevant(_: Any, path: str) -> bool:
+        return matters(path, folders, reloader.config.files)
 
-        def __call__(self, change: Change, path: str) -> bool:
-            is_ours = path.endswith(_SUFFIXES) or Path(path) in reloader.config.files
-            return is_ours and super().__call__(change, path)
-
-    changes = awatch(*folders, watch_filter=Relevant(), ignore_permission_denied=True)
+    changes = awatch(*folders, watch_filter=is_relevant, ignore_permission_denied=True)
     watching: asyncio.Future[Any] = asyncio.ensure_future(anext(changes))  # before the check, so that it misses nothing
     try:
         _report(await reloader.start())
@@ -98,6 +94,20 @@ async def _reload_on_change(versions: ProjectVersions, reloader: Reloader, folde
     finally:
         watching.cancel()
         await asyncio.wait([watching])
+
+
+def matters(path: str, folders: Iterable[Path], settings: Collection[Path]) -> bool:
+    """Return True for a file in one of the folders that a project can consist of, and for a settings file."""
+    from watchfiles import Change, DefaultFilter
+
+    if Path(path) in settings:
+        return True
+    # Only the names below the folder count: the project itself may be in a folder with any name.
+    folder = next((each for each in map(str, folders) if path.startswith(each)), "")
+    is_ignored = not DefaultFilter(ignore_dirs=[*DefaultFilter.ignore_dirs, *_IGNORED])(
+        Change.modified, path[len(folder) :]
+    )
+    return path.endswith(_SUFFIXES) and not is_ignored
 
 
 def _report_end(task: asyncio.Task[None]) -> None:

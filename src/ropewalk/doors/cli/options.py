@@ -5,10 +5,13 @@ To add one, write an `Annotated` alias here; a command takes it as a keyword par
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
+
+from ...duration import EXAMPLES, read_duration
 
 Json: TypeAlias = Annotated[
     bool, Parameter(name="--json", negative=(), help="Print one JSON object on standard output.")
@@ -108,6 +111,16 @@ Arguments: TypeAlias = Annotated[
         " it is valid JSON, and as text if the schema of the input wants text.",
     ),
 ]
+
+
+def read_seconds(_: type, tokens: Sequence[Any]) -> float:
+    """Read the value of an option: a number of seconds, or a duration."""
+    try:
+        return float(read_duration(tokens[0].value))
+    except ValueError:
+        raise ValueError(f"It must be a number of seconds, or {EXAMPLES}.") from None
+
+
 Upgrade: TypeAlias = Annotated[
     bool,
     Parameter(

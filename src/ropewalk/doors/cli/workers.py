@@ -19,7 +19,7 @@ from ...app.runs.recovery import recovering
 from ...config.project import read_config
 from ...journal.address import is_postgres
 from .dispatch import Answer
-from .options import Json, Log, LogLevel, Project, StoreAddress
+from .options import Json, Log, LogLevel, Project, StoreAddress, read_seconds
 from .output import columns, configure_logging, duration, moment, notify
 from .session import Interrupts, directory, with_app
 
@@ -47,7 +47,9 @@ def worker(
     grace: Annotated[
         float | None,
         Parameter(
-            validator=validators.Number(gte=0), help="Seconds that runs get to finish after SIGTERM (default: 30)."
+            converter=read_seconds,
+            validator=validators.Number(gte=0),
+            help="Seconds, or a duration such as 1m, that runs get to finish after SIGTERM (default: 30).",
         ),
     ] = None,
     log: Log = "text",

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
 from ...check import SECRET, check
+from ...duration import read_duration
 from ...errors import InvalidFlow, InvalidValue, NotFound, Problem
 from ...notations.plan.readers import with_origin
 from ...source.document import with_places
@@ -407,6 +408,7 @@ class Schedule(BaseModel):
 
 class ScheduleList(BaseModel):
     schedules: list[Schedule]
+    idle: list[str] = Field(description="Configured schedules that no worker executes at the moment.")
     unavailable: str | None = Field(description="Why this server can neither start nor pause schedules.")
 
 
@@ -529,6 +531,9 @@ class Selection(Open):
 class Called(BaseModel):
     tool: str
     result: Any
+
+
+Seconds = Annotated[float, BeforeValidator(read_duration, json_schema_input_type=float | str)]
 
 
 class RequestBody(BaseModel):

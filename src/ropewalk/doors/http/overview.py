@@ -48,7 +48,7 @@ def ls(app: Served) -> Answer:
     """List the schedules of the store, by name. `unavailable` is the reason if this server cannot change them."""
     found = list_schedules(app)
     reason = None if found.unavailable is None else error_payload(found.unavailable, Door.HTTP)["error"]["message"]
-    return Answer({"schedules": list(map(schedule_line, found.rows)), "unavailable": reason})
+    return Answer({"schedules": list(map(schedule_line, found.rows)), "idle": list(found.idle), "unavailable": reason})
 
 
 @router.post(

@@ -38,7 +38,7 @@ from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
 from .live_runs import LiveRuns, StartRun
-from .models import Definition, Document, RequestBody, Since, Until, instant, loaded_of, size_of
+from .models import Definition, Document, RequestBody, Seconds, Since, Until, instant, loaded_of, size_of
 
 
 async def _going(request: Request) -> LiveRuns:
@@ -52,7 +52,7 @@ RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
 class WaitBody(RequestBody):
     """A run that continues by itself; the request may wait for its result."""
 
-    wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the result.")
+    wait: Seconds = Field(0, ge=0, le=60, description="Seconds to wait for the result, or a duration such as 10s.")
 
 
 class NewRun(WaitBody):

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeVar
 import apsw
 
 from ...errors import Action, StoreError
+from ..protocol import RunRow
 from ..sql.blobs import Blob
 from ..sql.log import Claim, SqlLog, UncertainOwner, claim_run
 from ..sql.recovery import RecoverableRun, find_recoverable
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 QUEUED: Final = "FROM queue JOIN run ON run.seq = queue.run JOIN lease ON lease.run = queue.run"
 """The rows of queued runs with the rows of the runs and of their leases."""
+_IS_IN_QUEUE: Final = "EXISTS (SELECT 1 FROM queue WHERE queue.run = run.seq)"
 _FEW: Final = 16
 # Seconds that a commit may block an event loop. A single entry may take longer: the thread would not be faster.
 _QUICK: Final = 0.0003
@@ -223,6 +225,10 @@ class SqliteWriter(Writer):
         return apsw.SQLITE_OK
 
 
+def _is_queued(connection: Connection, run_id: str) -> bool:
+    return bool(fetch(connection, f"SELECT 1 {QUEUED} WHERE run.id = ?", (run_id,)))
+
+
 class SqliteStore(SqlStore):
     """Definitions and runs in one SQLite file."""
 
@@ -265,13 +271,19 @@ class SqliteStore(SqlStore):
 
     def is_queued(self, run_id: str) -> bool:
         """Return True if an unfinished run is in a queue."""
-        return bool(self.read(lambda c: fetch(c, f"SELECT 1 {QUEUED} WHERE run.id = ?", (run_id,))))
+        return self.read(lambda c: _is_queued(c, run_id))
 
     def recoverable(self, limit: int = 1000) -> list[RecoverableRun]:
         """Return the unfinished runs that a server may resume, without those that a queue leads to a process."""
 
         def work(connection: Connection) -> list[RecoverableRun]:
-            queued = {id for (id,) in fetch(connection, f"SELECT run.id {QUEUED}")}
-            return [run for run in find_recoverable(connection, self.patience, limit) if run.row.id not in queued]
+            found = find_recoverable(connection, self.patience, limit, f"NOT {_IS_IN_QUEUE}")
+            return [run for run in found if run.has_died or not _is_queued(connection, run.row.id)]
 
         return self.read(work)
+
+    def dead_queued_runs(self) -> list[RunRow]:
+        """Return the queued runs whose process has died."""
+        condition = f"owner IS NOT NULL AND {_IS_IN_QUEUE}"
+        found = self.read(lambda c: find_recoverable(c, self.patience, 1000, condition))
+        return [run.row for run in found if run.has_died]
