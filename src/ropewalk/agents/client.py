@@ -18,7 +18,7 @@ import importlib
 import os
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -62,7 +62,7 @@ def _has_cache_mark(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_cache_mark, value))
 
 
-def estimate_cost(model: str, usage: Mapping[str, int]) -> float | None:
+def estimate_cost(model: str, usage: Mapping[str, int], provider: str = "anthropic") -> float | None:
     """Return the cost of a turn's tokens in US dollars; None if the model's price is not known."""
     try:
         from genai_prices import Usage, calc_price
@@ -76,7 +76,7 @@ def estimate_cost(model: str, usage: Mapping[str, int]) -> float | None:
         output_tokens=usage.get("output_tokens", 0),
     )
     try:
-        return float(calc_price(tokens, model_ref=model, provider_id="anthropic").total_price)
+        return float(calc_price(tokens, model_ref=model, provider_id=provider.partition("-")[0]).total_price)
     except LookupError:
         return None
 
@@ -315,7 +315,7 @@ class ClaudeClient:
         body: dict[str, Any] = {
             "model": model,
             "max_tokens": max_tokens,
-            "messages": list(request.messages),
+            "messages": _without_other_providers(request.messages),
             **options,
         }
         system, config = request.system, {"effort": effort} if effort else {}
@@ -334,6 +334,19 @@ class ClaudeClient:
             body["tools"] = list(request.tools)
         use_cache = self.settings.prompt_cache if request.prompt_cache is None else request.prompt_cache
         return with_cache_marks(body) if use_cache else body
+
+
+def _without_other_providers(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Leave out what only another provider understands: its thinking, and the member `provider` of blocks."""
+
+    def clean(message: Mapping[str, Any]) -> Mapping[str, Any]:
+        content = message["content"]
+        if message["role"] != "assistant" or not any("provider" in block for block in content):
+            return message
+        blocks = [block for block in content if "provider" not in block or block["type"] != "thinking"]
+        return {**message, "content": [{key: block[key] for key in block if key != "provider"} for block in blocks]}
+
+    return list(map(clean, messages))
 
 
 async def _import_sdk() -> None:

@@ -483,7 +483,7 @@ def _find_agents(app: App, home: Path) -> Iterator[Path]:
                 loaded = app.load(file)
             except RopewalkError:  # another kind of file, or a definition that `validate` reports
                 continue
-            if app.jobs.why_model_unavailable in app.jobs.model_checks(loaded):
+            if app.jobs.model_checks(loaded):
                 yield file
 
 
