@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from pydantic_ai.messages import (
     BinaryContent,
@@ -70,10 +70,8 @@ def _request_parts(blocks: Iterable[Mapping[str, Any]], names: Mapping[str, str]
     for block in blocks:
         if block["type"] == "tool_result":
             id = block["tool_use_id"]
-            result, outcome = (
-                _result_content(block.get("content", "")),
-                "failed" if block.get("is_error") else "success",
-            )
+            result = _result_content(block.get("content", ""))
+            outcome: Literal["success", "failed"] = "failed" if block.get("is_error") else "success"
             results.append(ToolReturnPart(names.get(id, ""), result, id, outcome=outcome))
         else:
             content += _user_content(block)
