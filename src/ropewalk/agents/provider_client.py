@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
 from ..errors import ModelError, install_command
@@ -46,7 +46,7 @@ KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The variables of which one holds the key, by provider. Ollama and vLLM need none."""
 _NO_PACKAGE: Final = f"models of other makers need the package pydantic-ai-slim: {install_command('models')}"
-_TIMEOUT: Final = 600.0
+_DEFAULTS: Final = {"timeout": 600.0, "max_retries": 4}
 _MAX_EXCERPT: Final = 300
 
 
@@ -137,9 +137,10 @@ class ProviderClient:
             await model.__aexit__(None, None, None)
 
     def _options(self) -> dict[str, Any]:
-        given = {"max_tokens": self.settings.max_tokens, "max_retries": self.settings.max_retries}
-        options = {key: value for key, value in given.items() if value is not None}
-        return {"timeout": self.settings.timeout or _TIMEOUT, **options, **self.settings.options}
+        given = {"timeout": self.settings.timeout, "max_tokens": self.settings.max_tokens}
+        given["max_retries"] = self.settings.max_retries
+        set_options = {key: value for key, value in given.items() if value is not None}
+        return {**_DEFAULTS, **set_options, **self.settings.options}
 
     async def _model(self) -> Model[Any]:
         loop = asyncio.get_running_loop()
@@ -162,7 +163,10 @@ class ProviderClient:
             return infer_provider_class(provider)(**options) if options else infer_provider(provider)
 
         try:
-            return infer_model(self._label, provider_factory=create)
+            model = infer_model(self._label, provider_factory=create)
+            # A stream that is cut must not pass for a short answer.
+            cast(dict[str, Any], model.profile)["openai_chat_streaming_requires_finish_reason"] = True
+            return model
         except (UserError, ImportError, ValueError, TypeError) as error:
             raise ModelError(f"cannot use the model {self._label}: {error}") from error
 
