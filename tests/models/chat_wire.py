@@ -79,7 +79,7 @@ def _calls(turn: Turn, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _finish(turn: Turn) -> str:
-    return "content_filter" if turn.refusal else "tool_calls" if turn.calls else "stop"
+    return "tool_calls" if turn.calls else "stop"
 
 
 def _usage(turn: Turn) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _messages(body: dict[str, Any]) -> Iterator[str]:
         for part in content if isinstance(content, list) else ():
             if role in ("tool", "system", "developer") and part.get("type") != "text":
                 yield f"Invalid value: '{part.get('type')}'. Supported values are: 'text'."
-            if part.get("type") == "image_url" and (problem := image_problem(part["image_url"]["url"])):
+            if role == "user" and part.get("type") == "image_url" and (problem := image_problem(part["image_url"]["url"])):
                 yield problem
     if open_calls:
         yield "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
