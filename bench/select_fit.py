@@ -29,7 +29,8 @@ from ropewalk.select.candidates import Candidates
 from ropewalk.select.embedding import MiniLM, Vectors, model_text
 from ropewalk.select.hybrid import CANDIDATES, FEATURES, chance_by_way, log_size, match_evidence
 from ropewalk.select.index import Index
-from ropewalk.select.query import Reading, read_request
+from ropewalk.select.query import read_request
+from ropewalk.select.reading import Reading
 from ropewalk.select.tool_card import card_of
 from select_data import Set, load, mean, measure, right
 

@@ -22,7 +22,8 @@ import numpy as np
 import Stemmer
 
 from ropewalk.select.embedding import MiniLM, WordPiece
-from ropewalk.select.text import Lexicon, informative_words, normalised
+from ropewalk.select.lexicon import Lexicon
+from ropewalk.select.text import informative_words, normalised
 
 SIZE, NEIGHBOURS, LEAST = 128, 8, 0.5
 LONGEST = 64  # pieces of a text that the model reads

@@ -166,7 +166,7 @@ REFERENCES = """
 REF-1   a string that begins with $ is a reference, any other without ${ a literal
 REF-2   ${...} is interpolated; alone it keeps the value's type; $${ is a literal ${
 REF-3   $$text is the literal $text
-REF-4   $5 and $typo.x are problems at check
+REF-4   $5 and $typo.x are text with a warning; with strict they are problems at check
 REF-5   references are resolved in objects and lists, to any depth
 REF-6   tool output is never read as a reference
 REF-7   $input and paths into it

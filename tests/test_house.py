@@ -37,7 +37,7 @@ LAYERS: list[set[str]] = [
     {"ops", "state"},
     {"check", "codec", "draw"},
     {"plans"},
-    {"notations"},
+    {"notations", "servers"},
     {"builder", "engine", "extend", "select"},
     {"agents", "workers"},
     {"app", "n8n"},

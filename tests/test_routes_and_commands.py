@@ -57,7 +57,9 @@ NO_COMMAND: Final[dict[str, str]] = {
 }
 """The other routes, and why no command does the same."""
 NO_ROUTE: Final[dict[str, str]] = {
-    **dict.fromkeys(("new", "convert", "schema", "test", "n8n build", "chat"), "works on files, or in a terminal"),
+    **dict.fromkeys(
+        ("new", "convert", "schema", "tools stubs", "test", "n8n build", "chat"), "works on files, or in a terminal"
+    ),
     **dict.fromkeys(("serve", "mcp", "worker", "completion"), "starts or sets up a process"),
     **dict.fromkeys(("doctor", "bench"), "looks at this machine"),
     **dict.fromkeys(

@@ -1,3 +1,4 @@
+import { BASE } from "./base";
 import { parseJson, writeJson } from "./exact";
 // Types of the HTTP API, and requests to it. Nothing is sent to any other server.
 
@@ -65,7 +66,7 @@ export class Refused extends Error {
 export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): Promise<T> {
   let answer: Response;
   try {
-    answer = await fetch(path, body === undefined ? { signal } : {
+    answer = await fetch(BASE + path, body === undefined ? { signal } : {
       method: "POST", body: writeJson(body), headers: { "content-type": "application/json" }, signal,
     });
   } catch (error) {

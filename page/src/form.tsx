@@ -16,7 +16,9 @@ const isObject = (value: Value): value is { [key: string]: Json } => !!value && 
 const below = (path: string, name: string) => (PLAIN.test(name) ? `${path}.${name}` : `${path}['${name}']`);
 const text = (value: Value) => (typeof value === "string" ? value : "");
 
-/** The schema itself: references followed, a part of `allOf` merged in, `null` of an optional value left out. */
+const takesNull = (schema: Value): boolean => isObject(schema) && (schema.type === "null" || (Array.isArray(schema.type) && schema.type.includes("null")));
+
+/** The schema itself: references followed, a part of `allOf` merged in, `null` of an optional value left out but noted. */
 function resolved(schema: Json | undefined, root: Schema): Schema {
   let found: Value = schema === true || schema === undefined ? {} : schema;
   for (let n = 0; n < MOST_REFERENCES && isObject(found) && typeof found.$ref === "string"; n++) {
@@ -28,9 +30,10 @@ function resolved(schema: Json | undefined, root: Schema): Schema {
   if (!isObject(found)) return {};
   const { allOf, anyOf, oneOf, ...more } = found;
   if (Array.isArray(allOf)) found = allOf.reduce<Schema>((all, one) => ({ ...all, ...resolved(one, root) }), more);
-  const choices = (Array.isArray(anyOf) ? anyOf : Array.isArray(oneOf) ? oneOf : []).filter((one) => !isObject(one) || one.type !== "null");
-  if (choices.length === 1) return { ...resolved(choices[0], root), ...more };
-  return found;
+  const all = Array.isArray(anyOf) ? anyOf : Array.isArray(oneOf) ? oneOf : [];
+  const choices = all.filter((one) => !isObject(one) || one.type !== "null");
+  if (choices.length === 1) return { ...resolved(choices[0], root), ...more, ...(choices.length < all.length && { nullable: true }) };
+  return takesNull(found) ? { ...found, nullable: true } : found;
 }
 
 function typeOf(schema: Schema): string {
@@ -40,10 +43,16 @@ function typeOf(schema: Schema): string {
   return isObject(schema.properties) ? "object" : "any";
 }
 
-/** What the form holds at first: defaults, and the objects that are required. */
+/** Whether a boolean is a checkbox, which is either true or false; one that may be left out or null is a choice of three. */
+const isTick = (schema: Schema, isRequired: boolean) =>
+  typeOf(schema) === "boolean" && (typeof schema.default === "boolean" || (isRequired && !schema.nullable));
+
+/** What the form holds at first: defaults, checkboxes without a tick, and the objects that are required. */
 function initial(schema: Json | undefined, root: Schema, depth = 0): Value {
   const one = resolved(schema, root);
   if (one.default !== undefined) return one.default;
+  if (isTick(one, true)) return false;
+  if (one.nullable) return null;
   if (one.const !== undefined) return one.const;
   if (typeOf(one) !== "object" || depth > MOST_REFERENCES) return undefined;
   const required = Array.isArray(one.required) ? one.required : [];
@@ -150,8 +159,17 @@ function Properties({ schema, root, value, set, path, errors }: Part) {
   ));
 }
 
-function Field({ name, isRequired, ...part }: Part & { name: string; isRequired: boolean }) {
-  const { schema, root, value, set, path, errors } = part;
+/** A new value for an object that was left out or null. */
+function made({ default: given, nullable: _, ...schema }: Schema, root: Schema): Value {
+  return isObject(given) ? given : initial(schema, root) ?? {};
+}
+
+function Field({ name, isRequired, set: put, ...shared }: Part & { name: string; isRequired: boolean }) {
+  const { schema, root, value, path, errors } = shared;
+  const mayLack = !isRequired || schema.nullable === true;
+  // Where a value is required, an empty field is null.
+  const set = (now: Value) => put(now === undefined && isRequired && mayLack ? null : now);
+  const part = { ...shared, set };
   const id = useId();
   errors.fields.add(path);
   const error = errors.of.get(path);
@@ -170,26 +188,27 @@ function Field({ name, isRequired, ...part }: Part & { name: string; isRequired:
   const described = [typeof schema.description === "string" && `${id}-about`, error && `${id}-wrong`].filter(Boolean).join(" ") || undefined;
   const type = typeOf(schema);
   if (type === "object" && isObject(schema.properties)) {
-    if (value === undefined && !isRequired) {
-      return <div className="field"><span>{title}</span>{about}<button type="button" onClick={() => set(initial(schema, root) ?? {})}>Add {name}</button></div>;
+    if ((value ?? null) === null && mayLack) {
+      return <div className="field"><span>{title}</span>{about}<button type="button" onClick={() => set(made(schema, root))}>Add {name}</button></div>;
     }
     return (
       <fieldset>
         <legend>{title}</legend>
         {about}
         <Properties {...part} />
-        {!isRequired && <button type="button" className="plain" onClick={() => set(undefined)}>Remove {name}</button>}
+        {mayLack && <button type="button" className="plain" onClick={() => set(undefined)}>Remove {name}</button>}
       </fieldset>
     );
   }
   if (type === "array" && isObject(schema.items) && !Array.isArray(schema.items)) {
     return <fieldset><legend>{title}</legend>{about}<Items {...part} name={name} /></fieldset>;
   }
-  if (type === "boolean" && (isRequired || value !== undefined)) {
+  if (isTick(schema, isRequired)) {
     return (
       <div className="field">
         <label className="tick">
-          <input id={id} type="checkbox" checked={value === true} aria-describedby={described} onChange={(event) => set(event.target.checked)} />
+          <input id={id} type="checkbox" checked={(value ?? schema.default) === true} aria-describedby={described} aria-invalid={!!error || undefined}
+            onChange={(event) => set(event.target.checked)} />
           <span>{title}</span>
         </label>
         {about}
@@ -218,7 +237,8 @@ function Input({ id, described, isWrong, isRequired, type, schema, value, set }:
   const shared = { id, "aria-describedby": described, "aria-invalid": isWrong || undefined, "aria-required": isRequired || undefined };
   const [typed, setTyped] = useState(() => (value === undefined ? "" : writeJson(value, 2)));
   if (type === "enum" || type === "boolean") {
-    const options = type === "boolean" ? [true, false] : Array.isArray(schema.enum) ? schema.enum : [schema.const ?? null];
+    const named = type === "boolean" ? [true, false] : Array.isArray(schema.enum) ? schema.enum : [schema.const ?? null];
+    const options = schema.nullable && isRequired && !named.includes(null) ? [...named, null] : named;
     const at = options.findIndex((one) => writeJson(one) === writeJson(value));
     return (
       <select {...shared} value={at} onChange={(event) => set(options[Number(event.target.value)])}>
@@ -229,7 +249,7 @@ function Input({ id, described, isWrong, isRequired, type, schema, value, set }:
   }
   if (type === "integer" || type === "number") {
     // Text that is not a number is sent as it is, and the server explains the problem.
-    return <input {...shared} inputMode="decimal" value={value === undefined ? "" : String(value)} onChange={({ target }) => set(numberIn(target.value))} />;
+    return <input {...shared} inputMode="decimal" value={String(value ?? "")} onChange={({ target }) => set(numberIn(target.value))} />;
   }
   if (type === "string" && (schema.format || schema.pattern)) {
     return <input {...shared} type={schema.format === "date" ? "date" : "text"} value={text(value)} onChange={(event) => set(event.target.value || undefined)} />;
@@ -265,7 +285,7 @@ function Items({ schema, root, value, set, path, errors, name }: Part & { name: 
           <button type="button" className="plain icon" aria-label={`Remove ${name} ${n + 1}`} onClick={() => set(items.filter((_, at) => at !== n))}>✕</button>
         </div>
       ))}
-      <button type="button" onClick={() => set([...items, initial(inner, root) ?? (typeOf(inner) === "object" ? {} : typeOf(inner) === "boolean" ? false : null)])}>Add to {name}</button>
+      <button type="button" onClick={() => set([...items, initial(inner, root) ?? (typeOf(inner) === "object" ? {} : null)])}>Add to {name}</button>
     </>
   );
 }

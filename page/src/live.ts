@@ -1,4 +1,5 @@
 // A live run: its journal, then its events. Without an event stream, the journal is polled.
+import { BASE } from "./base";
 import { parseJson } from "./exact";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ask, ENDED, parked, runAt, type Event, type Graph, type Run } from "./api";
@@ -58,7 +59,7 @@ export function useRun(id: string) {
       refresh ||= window.setTimeout(() => ((refresh = 0), void (over || load())), Math.max(REFRESH, LEISURE * took));
     };
     const follow = () => {
-      source = new EventSource(runAt(id, "/events"));
+      source = new EventSource(BASE + runAt(id, "/events"));
       const take = (message: MessageEvent<string>) => {
         failed = 0;
         takeEvent(states.current, parseJson(message.data) as Event);

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { ask, runAt, type Ending, type FailedStep, type Graph, type GraphNode, type Json, type Region } from "./api";
 import { Icon } from "./icons";
-import { Act, Status, Value, mark, messageOf, took, useAsked } from "./parts";
+import { Act, Stack, Status, Value, mark, messageOf, took, useAsked } from "./parts";
 import { attemptStatus, baseOf, last, statusOf, type Instance, type States } from "./states";
 
 const MOST_LISTED = 300, MAX_NEIGHBOURS = 12;
@@ -123,16 +123,11 @@ function Ended({ instance }: { instance: Instance }) {
       {end.status === "failed" && (
         <div className="trouble">
           <h3 dir="auto">Error: {messageOf(end.error) || "no message"}</h3>
-          {typeof about.at === "string" && <code dir="auto">{about.at}</code>}
           {typeof about.kind === "string" && <small>{about.kind}{about.retryable === false && ", another attempt would not help"}</small>}
+          <Stack of={end.error} />
         </div>
       )}
-      {typeof about.stack === "string" && (
-        <details className="value">
-          <summary>Stack</summary>
-          <pre tabIndex={0} dir="auto">{about.stack}</pre>
-        </details>
-      )}
+      {end.status === "recovered" && <div><p>Recovered from: {messageOf(end.error)}</p><Stack of={end.error} /></div>}
     </>
   );
 }
@@ -177,7 +172,6 @@ function Came({ run, instance, states, calls, earlier }: {
       )}
       {end.reason && <p>Skipped: {end.reason}</p>}
       {end.decision !== undefined && end.decision !== null && <Value of={end.decision} label={Array.isArray(end.decision) ? `Items, ${end.decision.length.toLocaleString()}` : "Decision"} />}
-      {end.status === "recovered" && <p>Recovered from: {messageOf(end.error)}</p>}
       {["ok", "recovered", "undone"].includes(end.status) && end.value !== undefined && end.value !== null && <Value of={end.value} label="Output" />}
       {(end.status === "failed" || end.status === "recovered") && <Value of={withoutStack(end.error ?? null)} label="Recorded error" />}
     </>

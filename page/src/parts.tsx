@@ -109,6 +109,19 @@ export function Text({ of, show }: { of: string; show?: (text: string) => ReactN
 export const messageOf = (error: Json | undefined) =>
   error && typeof error === "object" && "message" in error ? String(error.message) : error ? String(error) : "";
 
+/** Where a failure happened: the place in the user's own code, and the whole stack when it is opened. */
+export function Stack({ of }: { of: Json | undefined }) {
+  const { at, stack } = of && typeof of === "object" && !Array.isArray(of) ? of : {};
+  const place = typeof at === "string" && <code dir="auto">{at}</code>;
+  if (typeof stack !== "string") return place || null;
+  return (
+    <details className="stack">
+      <summary>{place ? <>at {place}</> : "Stack"}</summary>
+      <Text of={stack} />
+    </details>
+  );
+}
+
 export function Trouble({ error }: { error: unknown }) {
   if (!error) return null;
   const problems: Problem[] = error instanceof Refused ? error.problems : [];

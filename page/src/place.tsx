@@ -1,4 +1,5 @@
 // The address is the only state that is kept, so every view can be opened, reloaded and shared.
+import { BASE } from "./base";
 import { useSyncExternalStore, type AnchorHTMLAttributes } from "react";
 
 const heard = new Set<() => void>();
@@ -7,9 +8,12 @@ addEventListener("popstate", () => heard.forEach((hear) => hear()));
 /** Whether one has gone anywhere since the page was opened: only then it may scroll to what is chosen. */
 export let moved = false;
 
+/** The address of this view below the path of the page. */
+const here = () => location.pathname.slice(BASE.length) + location.search;
+
 export function go(to: string, replace = false) {
-  if (to === location.pathname + location.search) return;
-  history[replace ? "replaceState" : "pushState"](null, "", to);
+  if (to === here()) return;
+  history[replace ? "replaceState" : "pushState"](null, "", BASE + to);
   moved = true;
   heard.forEach((hear) => hear());
   if (!replace) scrollTo(0, 0);
@@ -18,7 +22,7 @@ export function go(to: string, replace = false) {
 export function usePlace(): { parts: string[]; query: URLSearchParams } {
   const now = useSyncExternalStore(
     (hear) => (heard.add(hear), () => heard.delete(hear)),
-    () => location.pathname + location.search,
+    here,
   );
   const [path, query] = now.split("?");
   return { parts: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(query) };
@@ -37,14 +41,14 @@ export function setQuery(name: string, value: string | null) {
   const query = new URLSearchParams(location.search);
   if (value) query.set(name, value);
   else query.delete(name);
-  go(location.pathname + (query.size ? `?${query}` : ""), true);
+  go(here().split("?")[0] + (query.size ? `?${query}` : ""), true);
 }
 
 export function Link({ to, ...more }: { to: string } & AnchorHTMLAttributes<HTMLAnchorElement>) {
   return (
     <a
       {...more}
-      href={to}
+      href={BASE + to}
       onClick={(event) => {
         if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
         event.preventDefault();

@@ -9,7 +9,7 @@ import { Graph, toBox } from "./graph";
 import { Facts } from "./facts";
 import { useRun } from "./live";
 import { NodePanel } from "./node";
-import { Act, Dialog, JsonField, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useAsked, useTitle } from "./parts";
+import { Act, Dialog, JsonField, Stack, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useAsked, useTitle } from "./parts";
 import { Link, definitionPlace, go, runPlace, setQuery } from "./place";
 import { baseOf, last, statusOf, sum, type Instance } from "./states";
 import { TimeLine } from "./timeline";
@@ -178,10 +178,11 @@ function Ended({ run, failed, count, choose }: { run: Run; failed: Instance[]; c
     <div className="trouble">
       {message || `${count.toLocaleString()} failed${count > failed.length ? `; the first ${failed.length}` : ""}:`}
       {alone && <button className="plain" onClick={() => choose(failed[0].base)}>Show {failed[0].base}</button>}
+      {(alone || !failed.length) && <Stack of={alone ? last(failed[0]).error : run.error} />}
       {!alone && failed.length > 0 && (
         <ul className="problems">
           {failed.map((one) => (
-            <li key={one.base}><button className="plain" onClick={() => choose(one.base)}>Show {one.base}</button> <span dir="auto">{messageOf(last(one).error)}</span></li>
+            <li key={one.base}><button className="plain" onClick={() => choose(one.base)}>Show {one.base}</button> <span dir="auto">{messageOf(last(one).error)}</span> <Stack of={last(one).error} /></li>
           ))}
         </ul>
       )}

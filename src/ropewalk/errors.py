@@ -53,6 +53,7 @@ The functions at the end turn exceptions of other people's code into text that e
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -65,6 +66,27 @@ from .fast_dataclass import dataclass
 def install_command(extra: str) -> str:
     """Return the command that installs an optional extra, such as `http`."""
     return f'pip install "ropewalk[{extra}]"'
+
+
+def display_path(file: str | os.PathLike[str]) -> str:
+    """Return the path of a file for messages: relative to the working directory if the file is below it."""
+    name = os.fspath(file)
+    try:
+        return name.removeprefix(os.path.join(os.getcwd(), ""))
+    except FileNotFoundError:  # the working directory was deleted
+        return name
+
+
+def relative_paths(text: str) -> str:
+    """Return a message in which every path below the working directory is relative to it."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # the working directory was deleted
+        return text
+    if here not in text or here == os.sep:
+        return text
+    path = rf"(?<![\w./-]){re.escape(here)}(?:{re.escape(os.sep)}(?=[\w.@-])|(?![\w./-]))"
+    return re.sub(path, lambda match: "" if match[0].endswith(os.sep) else ".", text)
 
 
 @dataclass(frozen=True, slots=True)

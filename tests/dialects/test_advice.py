@@ -25,7 +25,7 @@ def chain(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "advice", "result"),
     [
-        ("$5.00", r"did you mean (\S+)\?", "$5.00"),
+        ("$5.00", r'write "(\S+)"', "$5.00"),
         ("'about $input.topic'", r"inside a longer text write (\S+)", "about rope"),
         ("0777", r'or ("0777") for text', "0777"),
     ],

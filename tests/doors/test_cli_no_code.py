@@ -78,6 +78,7 @@ UNCHECKED = "modules evil, evil.part; servers own, shared; providers far; backen
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_nothing_of_a_project_runs_without_code_and_what_is_unknown_is_said(planted, monkeypatch, capfd, name):
     from ropewalk.doors.cli import definitions
+    from ropewalk.doors.cli.validate import validate
 
     monkeypatch.chdir(planted.home)
     text = DEFINITIONS[name]
@@ -85,7 +86,7 @@ def test_nothing_of_a_project_runs_without_code_and_what_is_unknown_is_said(plan
         "graph": definitions.graph,
         "preview": definitions.preview,
         "convert": partial(definitions.convert, to="flow"),
-        "validate": definitions.validate,
+        "validate": validate,
     }
     for command, function in commands.items():
         # A program is not compiled without the tools that it names, and modules have no place in a flow of its own.

@@ -25,12 +25,6 @@ def test_an_unknown_variable_is_not_called_input(project):
     assert "the input does not fit the input schema that the definition declares" in done.err
 
 
-def test_the_projects_file_is_no_definition(project):
-    done = project("validate", "ropewalk.toml")
-    assert done.code == 2
-    assert "the configuration of a project, not a definition; `ropewalk doctor` checks it" in done.err
-
-
 def test_help_that_nobody_reads_to_its_end_is_no_failure(project):
     read, write = os.pipe()
     os.close(read)  # the reader has gone before anything is written

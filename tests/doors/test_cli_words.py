@@ -19,10 +19,7 @@ COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ["validate", "shout.yaml", "b.yaml"],
-            "too many words, from 'b.yaml' on: `ropewalk validate` takes one SOURCE",
-        ),
+        (["graph", "shout.yaml", "b.yaml"], "too many words, from 'b.yaml' on: `ropewalk graph` takes one SOURCE"),
         (
             ["tools", "select", "was", "ist"],
             "from 'ist' on: `ropewalk tools select` takes one QUERY in quotes: \"...\"",

@@ -247,6 +247,7 @@ def test_a_flow_that_is_not_sound_is_told_once_however_often_the_toolbox_changes
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     served.write("flows/bad.yaml", "kind: chain\nname: bad\nnodes: [{id: a, type: tool}]\n")
+    served.write("flows/doubtful.yaml", "kind: chain\nname: d\nnodes: [{id: a, type: transform, input: $bb.x}]\n")
 
     async def case() -> None:
         async with App.open(served.home, store="memory") as app:
@@ -261,6 +262,8 @@ def test_a_flow_that_is_not_sound_is_told_once_however_often_the_toolbox_changes
     (told,) = [row.getMessage() for row in caplog.records if "bad.yaml is not offered" in row.getMessage()]
     assert f"{served.home / 'flows' / 'bad.yaml'}:3:9: nodes[0]" in told
     assert "\n    nodes: [{id: a, type: tool}]\n            ^" in told
+    (warned,) = [row.getMessage() for row in caplog.records if "doubtful.yaml:3" in row.getMessage()]
+    assert 'unknown reference $bb, so "$bb.x" is text; if you mean text, write "$$bb.x"' in warned
 
 
 def test_a_stored_chain_whose_transform_is_not_registered_yet_is_left_out_and_hides_no_other(

@@ -125,7 +125,7 @@ def test_a_node_type_that_one_entry_adds_is_read_checked_run_and_drawn(kind: str
     ("node", "path", "message"),
     [
         ({"type": "join"}, "nodes[0].texts", "required for a join node"),
-        ({"type": "join", "texts": "$nowhere"}, "nodes[0].texts", "nowhere"),
+        ({"type": "join", "texts": "${nowhere}"}, "nodes[0].texts", "nowhere"),
         ({"type": "join", "texts": [], "tool": "t"}, "nodes[0].tool", "a join node has no tool; only tool or"),
         ({"type": "delay", "delay": 1, "texts": []}, "nodes[0].texts", "a delay node has no texts; only join nodes do"),
         ({"type": "join", "texts": [], "text": 1}, "nodes[0].text", "a join node has no text; only shout nodes do"),
@@ -422,7 +422,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"type": "validate"}, "schema", "required for a validate node"),
     ({"type": "validate", "schema": {"type": "txt"}}, "schema.type", '"txt" is not'),
-    ({"type": "validate", "schema": True, "input": "$nope"}, "input", "unknown reference $nope"),
+    ({"type": "validate", "schema": True, "input": "${nope}"}, "input", "unknown name 'nope'"),
     (
         {"type": "branch", "branches": []},
         "branches",

@@ -66,20 +66,52 @@ def test_every_public_name_of_the_documents_is_imported(module: str, names: str)
         exec(f"from {module} import {name}", {})
 
 
-@pytest.mark.parametrize(("kind", "field"), [("chain", "params"), ("composition", "inputMapping")])
-async def test_a_reference_of_another_prefix_is_a_problem_and_with_two_signs_a_literal(kind: str, field: str) -> None:
+NOTATIONS = [
+    ("chain", "nodes", "params"),
+    ("composition", "nodes", "inputMapping"),
+    ("composite", "steps", "inputMapping"),
+]
+OTHER_PREFIXES = [
+    # text, the reason and the suggestion of the warning in chains and compositions
+    ("$other.x", "unknown reference $other", ""),
+    ("$serach.rows[0]", "unknown reference $serach", "$output.search.rows[0]"),
+    ("$search", "unknown reference $search", "$output.search"),
+    ("$inputs.z", "unknown reference $inputs", "$input.z"),
+    ("$limt", "unknown reference $limt", "$var.limit"),
+    ("$result.x", "$result is not known here", ""),
+    ("$5", "not a reference", ""),
+    ("$", "not a reference", ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "nodes", "field"), NOTATIONS)
+async def test_a_reference_of_another_prefix_is_text_and_with_strict_a_problem(
+    kind: str, nodes: str, field: str
+) -> None:
     @tool
     def say(text: str) -> str:
         return text
 
-    def document(text: str) -> dict[str, Any]:
-        return {"kind": kind, "name": "c", "nodes": [{"id": "a", "type": "tool", "tool": "say", field: {"text": text}}]}
+    def document(text: str, **more: Any) -> dict[str, Any]:
+        steps = [{"tool": "say", field: {"text": word}} for word in ("a", text)]
+        if nodes == "nodes":
+            steps = [{"type": "tool", "id": id, **step} for id, step in zip(("search", "b"), steps, strict=True)]
+            more["variables"] = {"limit": 1}
+        return {"kind": kind, "name": "c", nodes: steps, **more}
 
-    composite: dict[str, Any] = {"kind": "composite", "name": "c", "mode": "compose"}
-    composite["steps"] = [{"tool": "say", "inputMapping": {"text": "$other.x"}}]
     async with App("memory", tools=[say]) as app:
-        [problem] = (await app.validate(document("$other.x"))).problems
-        assert problem.message == "unknown reference $other"
-        outcome = await app.run(document("$$other.x"))
-        assert outcome.result == ({"a": "$other.x"} if kind == "chain" else "$other.x")
-        assert (await app.run(composite)).result == "$other.x"
+        for text, reason, near in OTHER_PREFIXES:
+            escaped = document(f"${text}")
+            assert not (await app.validate(escaped)).warnings  # also right before the same flow with a warning
+            [warning] = (await app.validate(document(text))).warnings
+            if kind != "composite":
+                told = f'{reason}, so "{text}" is text; if you mean text, write "${text}"'
+                assert (warning.message, warning.suggestion or "") == (told, near)
+            results = [(await app.run(source)).result for source in (document(text), escaped)]
+            assert results == ([{"search": "a", "b": text}] * 2 if kind == "chain" else [text] * 2)
+            [problem] = (await app.validate(document(text, strict=True))).problems
+            assert problem.path == f"{nodes}[1].{field}.text"
+        # The prefix is known, so text cannot be meant.
+        if kind != "composite":
+            for text in ("$input.a and more", "$output.serach", "$steps[7]", "${other.x}", "$iteration"):
+                assert (await app.validate(document(text))).problems

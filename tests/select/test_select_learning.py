@@ -19,7 +19,8 @@ from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.tool_usage import ToolUse
 from ropewalk.select.index import Index
 from ropewalk.select.memory import Memory
-from ropewalk.select.query import Reading, read_request
+from ropewalk.select.query import read_request
+from ropewalk.select.reading import Reading
 from ropewalk.select.selector import Selector
 from ropewalk.select.tool_card import card_of
 from ropewalk.tools.tool import tool

@@ -10,7 +10,8 @@ import pytest
 from ropewalk.select import candidates
 from ropewalk.select.candidates import MAX_RATED_BY_CLAUSE, Candidates
 from ropewalk.select.index import Index
-from ropewalk.select.query import Reading, read_request
+from ropewalk.select.query import read_request
+from ropewalk.select.reading import Reading
 from ropewalk.select.selector import Selector
 from ropewalk.select.tool_card import card_of
 

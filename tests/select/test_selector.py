@@ -327,7 +327,7 @@ def test_what_a_word_is_beside_another_script_is_not_what_it_is_alone() -> None:
 
 def test_words_that_were_asked_for_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """SELECT-INPUT-1"""
-    monkeypatch.setattr("ropewalk.select.query.MAX_CACHED_WORDS", 100)
+    monkeypatch.setattr("ropewalk.select.reading.MAX_CACHED_WORDS", 100)
     selector = Selector(TOOLS)
     for number in range(60):
         selector.select(" ".join(f"zq{chr(97 + number % 26)}x{'y' * n}" for n in range(20)) + f" w{number}")

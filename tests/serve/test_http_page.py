@@ -1,4 +1,4 @@
-"""The files of the page: behind the guard, at every address that is not one of the API, and in the wheel."""
+"""The files of the page: behind the guard, at every address that is not one of the API, under a path, in the wheel."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+from fastapi import FastAPI
+
+from ropewalk import App
+from ropewalk.doors.http.root_path import read_root_path
+from ropewalk.doors.http.site import make_site
 
 from .server import TOKEN, Served
 
@@ -24,7 +30,7 @@ def test_every_address_of_the_page_is_the_page(served: Served) -> None:
         found = served.get(path)
         assert (found.status_code, found.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert "script-src 'self'" in found.headers["content-security-policy"]
-        assert found.text == (STATIC / "index.html").read_text("utf-8")
+        assert found.text == (STATIC / "index.html").read_text("utf-8").replace('"./', '"/')
     assert served.get("/api/nothing").json()["error"]["kind"] == "NotFound"
     assert served.get("/apis").status_code == 200
 
@@ -41,6 +47,72 @@ def test_files_of_the_page_are_served_and_no_others(served: Served) -> None:
     assert served.get("/assets/nothing.js").status_code == 404
     with httpx2.Client(base_url=served.url) as nobody:
         assert nobody.get(names[0]).status_code == 401
+
+
+def mounted(app: App) -> Any:
+    outer = FastAPI()
+    outer.mount("/ropes/walk", app.asgi(token=TOKEN))
+    return outer
+
+
+def behind_proxy(app: App) -> Any:
+    outer = FastAPI()
+    outer.mount("/walk", app.asgi(token=TOKEN))
+
+    async def with_root_path(scope: Any, receive: Any, send: Any) -> None:
+        await outer({**scope, "root_path": "/ropes"}, receive, send)  # not in `path`, as some servers do
+
+    return with_root_path
+
+
+def prefixed(app: App) -> Any:
+    return make_site(app, TOKEN, root_path="/ropes/walk")
+
+
+WAYS = {
+    "mounted": (mounted, "/ropes/walk"),
+    "proxy that strips, mounted": (behind_proxy, "/walk"),
+    "proxy that keeps, mounted": (behind_proxy, "/ropes/walk"),
+    "proxy that strips": (prefixed, ""),
+    "proxy that keeps": (prefixed, "/ropes/walk"),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("make", "sent"), WAYS.values(), ids=WAYS)
+async def test_under_a_path_all_addresses_have_it(make: Any, sent: str) -> None:
+    root = "/ropes/walk"
+    async with App() as app:
+        transport = httpx2.ASGITransport(make(app))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+            async def get(path: str, **more: Any) -> httpx2.Response:
+                return await client.get(sent + path.removeprefix(root), **more)
+
+            asks = await get("/runs/x", headers={"accept": "text/html"})
+            assert (asks.status_code, f'action="{root}/"' in asks.text) == (401, True)
+            came = await get(f"/runs?token={TOKEN}&status=failed")
+            assert (came.status_code, came.headers["location"]) == (303, f"{root}/runs?status=failed")
+            assert f"; Path={root}; " in came.headers["set-cookie"]
+            client.headers |= {"cookie": came.headers["set-cookie"].partition(";")[0], "origin": "http://localhost"}
+            for place in ("/", "/runs/a%2Fb"):
+                names = re.findall(r'(?:src|href)="([^"]+)"', (await get(place)).text)
+                assert [name.startswith(f"{root}/assets/") for name in names] == [True] * 3
+            assert [(await get(name)).status_code for name in names] == [200] * 3
+            assert ((await get("/api/runs")).json(), (await get("/healthz")).text) == ({"runs": []}, "ok")
+            assert (await get("/api/nothing")).status_code == 404
+            left = await client.post(f"{sent}/api/logout")
+            assert (left.json(), f"; Path={root}; Max-Age=0" in left.headers["set-cookie"]) == ({"ended": 1}, True)
+
+
+@pytest.mark.parametrize("text", ["/api", "/assets/x", "//", "/a//b", "/a b", "https://x/y", "/..", '/"'])
+def test_a_path_that_cannot_be_served_is_refused(text: str) -> None:
+    if text == "//":
+        assert read_root_path(text) == read_root_path("") == ""
+        return
+    with pytest.raises(ValueError, match=r"is not a path such as /ropewalk|is a path of the server itself"):
+        read_root_path(text)
+    assert read_root_path("ropes/walk/") == "/ropes/walk"
 
 
 def test_the_address_that_is_printed_leads_to_the_page(served: Served) -> None:

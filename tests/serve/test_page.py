@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fastapi import FastAPI
 
 import fork_server
+from ropewalk import App, tool
+from ropewalk.doors.security import serve_until_cancelled
 
 from .seen import begin, box, shows, status
 from .server import COMMAND, TOKEN, Served
@@ -54,6 +65,12 @@ def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Serv
     page.get_by_role("button", name="Show n").click()
     node = page.get_by_role("complementary", name="Node n")
     node.get_by_role("heading", name=f"Error: {file} is not there").wait_for()
+    place = re.compile(r"^at tools\.py:\d+ in need$")
+    expect(page.get_by_text(place)).to_have_count(2)  # at the run and at the node
+    for folded in page.get_by_role("group").filter(has_text="Traceback").all():
+        expect(folded.get_by_text("Traceback")).not_to_be_visible()
+        folded.get_by_text(place).click()
+        expect(folded.get_by_text('in need\n    raise RuntimeError(f"{name} is not there")')).to_be_visible()
     expect(node.get_by_role("table", name="Attempts").get_by_role("row")).to_have_count(3)
     (served.folder / file).touch()
     page.get_by_role("button", name="Retry", exact=True).click()
@@ -260,10 +277,47 @@ def test_dark_and_light_follow_the_system_until_one_is_chosen(page: Page) -> Non
     assert shown.count() == 0
 
 
-def test_without_the_token_a_browser_is_told_how_to_come_in(browser: Browser, served: Served) -> None:
-    context = browser.new_context(base_url=served.url)
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[tuple[str, threading.Event]]:
+    """The address of a FastAPI application in which an app is mounted under a path, and what its tool waits for."""
+    go, leave = threading.Event(), threading.Event()
+
+    @tool
+    def hold() -> str:
+        """Waits for the event."""
+        go.wait()
+        return "let go"
+
+    with ThreadPoolExecutor(1) as thread, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+        async def serve() -> None:
+            async with App(f"sqlite:///{tmp_path / 'runs.db'}") as app:
+                app.toolbox.register(hold)
+                outer = FastAPI()
+                outer.mount("/ropes/walk", app.asgi(token=TOKEN))
+                ended = asyncio.ensure_future(serve_until_cancelled(outer, listening, 1))
+                await asyncio.to_thread(leave.wait)
+                ended.cancel()
+                await ended
+
+        served = thread.submit(lambda: asyncio.run(serve()))
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", go
+        go.set()
+        leave.set()
+        served.result()
+
+
+def test_without_the_token_a_browser_is_told_how_to_come_in_also_under_a_path(
+    browser: Browser, mounted: tuple[str, threading.Event]
+) -> None:
+    url, go = mounted
+    context = browser.new_context(base_url=url)
     page = context.new_page()
-    answer = page.goto("/runs")
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url))
+    answer = page.goto("/ropes/walk/definitions")
     assert answer is not None
     assert answer.status == 401
     page.get_by_text("If it ends in ?token=$ROPEWALK_TOKEN, enter the value of that variable").wait_for()
@@ -274,6 +328,18 @@ def test_without_the_token_a_browser_is_told_how_to_come_in(browser: Browser, se
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Runs").wait_for()
     assert TOKEN not in page.url
+    page.get_by_role("link", name="Definitions", exact=True).click()
+    document = chain(call("w", "hold"))
+    page.get_by_label("as YAML or JSON").fill(json.dumps(document))
+    page.get_by_role("button", name="Start", exact=True).click()
+    shows(page, "w", "running")
+    go.set()
+    status(page, "completed")
+    page.reload()
+    status(page, "completed")
+    assert f"{url}/ropes/walk/runs/" in page.url
+    assert any(one.endswith("/events") for one in asked)
+    assert [one for one in asked if not one.startswith(f"{url}/ropes/walk/")] == []
     context.close()
 
 

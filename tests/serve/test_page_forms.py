@@ -26,6 +26,8 @@ SCHEMA: dict[str, Any] = {
         "meal": {"enum": ["none", "breakfast", "all"]},
         "pets": {"type": "boolean", "default": False},
         "smoking": {"type": "boolean"},
+        "quiet": {"type": "boolean", "default": True},
+        "sunny": {"anyOf": [{"type": "boolean"}, {"type": "null"}], "default": None},
         "tags": {"type": "array", "items": {"type": "string"}},
         "stops": {"type": "array", "items": {"$ref": "#/$defs/stop"}},
         "contact": {"type": "object", "required": ["mail"], "properties": {"mail": {"type": "string"}}},
@@ -68,6 +70,18 @@ def test_a_start_form_is_made_from_the_schema(page: Page, served: Served) -> Non
     page.get_by_text("Where to go", exact=True).wait_for()
     expect(page.get_by_role("tab", name="Form")).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("checkbox", name="pets")).not_to_be_checked()
+    quiet = page.get_by_role("checkbox", name="quiet")
+    expect(quiet).to_be_checked()
+    tick, title = quiet.bounding_box(), page.get_by_text("quiet", exact=True).bounding_box()
+    assert tick is not None
+    assert title is not None
+    assert tick["width"] == tick["height"] < 24
+    assert 0 < title["x"] - tick["x"] - tick["width"] < 12
+    page.get_by_text("quiet", exact=True).click()
+    expect(quiet).not_to_be_checked()
+    for chosen in ("true", "not set"):  # a choice of three stays one
+        page.get_by_label("smoking").select_option(chosen)
+    expect(page.get_by_label("sunny")).to_have_value("-1")
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_role("alert").filter(has_text="Fill in the marked fields.").wait_for()
     for name in ("Town", "guests", "meal"):  # at the fields that are missing
@@ -100,7 +114,7 @@ def test_a_start_form_is_made_from_the_schema(page: Page, served: Served) -> Non
     page.get_by_role("button", name="Start", exact=True).click()
     status(page, "completed")
     assert input_of_run(page, served) == {
-        "city": "Oslo", "guests": 3, "meal": "breakfast", "pets": True, "tags": ["sea"],
+        "city": "Oslo", "guests": 3, "meal": "breakfast", "pets": True, "quiet": False, "sunny": None, "tags": ["sea"],
         "stops": [{"place": "Bergen", "nights": 1}], "contact": {"mail": "ann@example.org"}, "extra": {"any": [1]},
     }  # fmt: skip
 
@@ -112,7 +126,7 @@ def test_the_other_tab_is_the_same_value_as_json(page: Page, served: Served) -> 
     page.get_by_label("Town").fill("Oslo")
     page.get_by_role("tab", name="JSON").click()
     field = page.get_by_label("Input (JSON)")
-    assert field.input_value() == '{\n  "pets": false,\n  "city": "Oslo"\n}'
+    assert field.input_value() == '{\n  "pets": false,\n  "quiet": true,\n  "sunny": null,\n  "city": "Oslo"\n}'
     field.fill('{"city": "Rome", "guests": 2, "meal": "all", "stops": []')
     page.get_by_role("tab", name="Form").click()
     assert field.is_visible()  # what is no JSON yet is not lost
@@ -123,7 +137,7 @@ def test_the_other_tab_is_the_same_value_as_json(page: Page, served: Served) -> 
     page.get_by_role("button", name="Start", exact=True).click()
     status(page, "completed")
     assert input_of_run(page, served) == {
-        "city": "Rome", "guests": 2, "meal": "all", "stops": [], "pets": False,
+        "city": "Rome", "guests": 2, "meal": "all", "stops": [], "pets": False, "quiet": True, "sunny": None,
     }  # fmt: skip
 
 

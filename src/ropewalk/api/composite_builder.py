@@ -18,6 +18,7 @@ from ..app.preflight import output_of, tools_of
 from ..check import ToolCard
 from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, cycle_message, flow_tool_of, input_schema_of
 from ..errors import InvalidFlow, InvalidValue, Problem, UnresolvedReference
+from ..expr.lift import UNRESOLVED
 from ..fast_dataclass import dataclass
 from ..notations.composite import NAMESPACE, find_spec_problems
 from ..notations.composite import compile_document as compile_composite
@@ -150,7 +151,7 @@ class ComposableToolBuilder:
         try:
             compiled = compile_composite(document)
         except InvalidFlow as exc:
-            unresolved = [problem for problem in exc.problems if problem.keyword == "unresolved"]
+            unresolved = [problem for problem in exc.problems if problem.keyword == UNRESOLVED]
             if self.strict_mode and unresolved:
                 raise UnresolvedReference(exc.problems) from exc
             raise

@@ -659,7 +659,7 @@ class App:
             hosts: Host names that requests may name, in addition to localhost and 127.0.0.1.
 
         Returns:
-            The ASGI app. The API works under any path, the web UI only at the root of a host.
+            The ASGI app. The API and the web UI work under any path.
 
         Raises:
             ConfigError: A package of the extra `serve` is missing.

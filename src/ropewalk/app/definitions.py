@@ -22,7 +22,7 @@ from weakref import ref
 
 from ..check import UNKNOWN_TOOL, Checked, ToolCard, Tools, check
 from ..config.settings import Limits
-from ..errors import InvalidFlow, NotFound, Problem
+from ..errors import InvalidFlow, NotFound, Problem, display_path
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, RunRow, Store
@@ -76,7 +76,7 @@ class Definitions:
         """Whether a flow in a Python file may be imported."""
         self._stored: dict[tuple[str, str, str, int], Prepared] = {}
         self._compiled: dict[bytes, tuple[Compiled, str]] = {}
-        self._checked: dict[tuple[str, str | None, bool], tuple[int, Any, Checked]] = {}
+        self._checked: dict[tuple[Any, ...], tuple[int, Any, Checked]] = {}
 
     # --- the ways to a definition; `App.load` and `App.load_async` delegate to the last two -----------------------
 
@@ -336,7 +336,8 @@ class Definitions:
     @gc_disabled
     def check(self, prepared: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
         """Check a definition against the tools there are, again only after a change of these."""
-        key = prepared.fingerprint, prepared.root, has_executor
+        # Documents of one flow may differ in their warnings: `$$other` and `$other` are the same text.
+        key = prepared.fingerprint, prepared.root, has_executor, prepared.warnings
         version = _ANY_TOOLS if has_executor else self.cards.toolbox.version
         known = self._checked.get(key)
         if known is not None and known[0] == version and (known[1] is prepared.file or not known[2].warnings):
@@ -386,8 +387,6 @@ class Definitions:
         if prepared.origin is None:
             return None
         from pathlib import Path
-
-        from ..config.toml import display_path
 
         with suppress(InvalidFlow, NotFound):
             result = self.get(Path(display_path(Path(prepared.origin))))

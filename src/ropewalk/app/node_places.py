@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..errors import display_path
 from ..ir import Graph, node_parts
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def places(loaded: Prepared) -> dict[str, str]:
         if id in result:
             twice.add(id)
         if source:
-            result[id] = f"{loaded.file.file}:{loaded.file.locate(source).line}"
+            result[id] = f"{display_path(loaded.file.file)}:{loaded.file.locate(source).line}"
     return {id: place for id, place in result.items() if id not in twice}
 
 

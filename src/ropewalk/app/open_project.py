@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from ..config.modules import import_tools
 from ..config.project import read_config
 from ..config.settings import PlanSettings
-from ..config.toml import display_path as shown
 from ..config.toml import file_exists
 from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
+from ..errors import display_path as shown
 from ..source.document import render_problem
 from ..tools.tool import Tool, tool_of
 from ..tools.toolbox import Toolbox

@@ -139,6 +139,9 @@ def _import(file: Path) -> Any:
     except InvalidFlow:
         raise
     except Exception as error:
+        if isinstance(error, SyntaxError) and error.filename == path:
+            at = Place(str(file), error.lineno or 1, error.offset or 1, (error.text or "").rstrip())
+            raise InvalidFlow([Problem(path="", message=f"cannot be imported: {error.msg}", place=at)]) from error
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         place = Place(str(file), frames[-1].lineno or 1, (frames[-1].colno or 0) + 1, "") if frames else None
         raise InvalidFlow([Problem(path="", message=f"{file} cannot be imported: {error!r}", place=place)]) from error

@@ -20,13 +20,14 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, Final
 
-from ..errors import InvalidFlow, InvalidTool, Place, Problem
+from ..errors import InvalidFlow, InvalidTool, Place, Problem, Rejected, ToolError
 from ..expr.python.modules import MODULES
 from ..expr.reshape import TRANSFORMS
 from ..fast_dataclass import dataclass
 from ..plans.check.changes import changed_names
 from ..plans.interpret.language import KNOWN_NAMES, MODULE_NAMES
 from ..plans.read.names import own_names
+from ..servers import MODULE, name_of
 from ..tools.signature import describe, is_async
 from ..tools.tool import Tool, tool_of
 
@@ -256,6 +257,9 @@ class PlanProgram:
             self.tools[name] = tool
         elif (registered := _registered_name(value)) is not None:
             self.transforms[name] = registered
+        elif (server := name_of(value)) is not None:
+            text = f"from {MODULE} import {server}" + (f" as {name}" if name != server else "")
+            self._lines.append(_made_line(text, source, node))
         elif isinstance(value, types.ModuleType):
             self._use_module(name, value, source)
         # The rest becomes text of the program: an import, a function, or a constant.
@@ -266,6 +270,9 @@ class PlanProgram:
             self._inline(name, plan or value, node, source)
         elif getattr(builtins, name, None) is value:
             del self._values[name]
+        elif value is ToolError or value is Rejected:  # programs have them, under these names
+            if name != value.__name__:
+                self._lines.append(_made_line(f"{name} = {value.__name__}", source, node))
         elif _is_literal(value):
             self._lines.append(_made_line(f"{name} = {value!r}", source, node))
         elif isinstance(value, type):
@@ -309,7 +316,8 @@ class PlanProgram:
                 if (tool := tool_of(value)) is not None:
                     self.tools[path], self._values[path] = tool, value
                 else:
-                    advice = "put @tool above it" if callable(value) else f"write from {known} import {part.attr}"
+                    can_be_tool = callable(value) and name_of(value) is None
+                    advice = "put @tool above it" if can_be_tool else f"write from {known} import {part.attr}"
                     self._refuse(name, source, part, f"{path} is not a tool; {advice}")
 
     def _refuse(self, name: str, source: FunctionSource, node: ast.AST, message: str) -> None:

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..errors import ConfigError, Place, describe_exception
+from ..errors import ConfigError, Place, describe_exception, display_path
 from ..values import did_you_mean
 from .settings import Config
-from .toml import TomlFile, display_path, raise_all
+from .toml import TomlFile, raise_all
 
 _MARKER = "__ropewalk_tool__"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ..errors import Place
+from ..errors import Place, display_path
 from .settings import (
     TRUST_HINTS,
     BackendSource,
@@ -40,7 +40,6 @@ from .toml import (
     SERVER_KEYS,
     TomlFile,
     ValueType,
-    display_path,
     is_text,
 )
 

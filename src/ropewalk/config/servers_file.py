@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import ConfigError, InvalidFlow, Place
+from ..errors import ConfigError, InvalidFlow, Place, display_path
 from ..fast_dataclass import dataclass
 from ..source.document import Document
 from ..source.load import decoded, load, read_bytes
 from ..source.locations import Limits
 from ..values import did_you_mean, distinct_names
 from .settings import INPUT_PREFIX, SECRET_INPUT_PREFIX
-from .toml import SERVER_KEYS, display_path, file_exists
+from .toml import SERVER_KEYS, file_exists
 
 _SECTIONS: Final = (
     ("mcpServers",), ("servers",), ("mcp", "servers"), ("mcp.servers",), ("context_servers",), ("mcp_servers",),

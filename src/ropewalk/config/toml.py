@@ -8,7 +8,6 @@ when something is wrong.
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -17,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ..errors import ConfigError, InvalidFlow, Place
+from ..errors import ConfigError, InvalidFlow, Place, display_path
 from ..fast_dataclass import dataclass
 from ..source.load import decoded, is_file
 from ..source.locations import Lines
@@ -286,12 +285,6 @@ def file_exists(file: Path) -> bool:
         raise ConfigError(f"{display_path(file)} {error}") from None
     except PermissionError as error:
         raise ConfigError(f"{display_path(file)}: cannot check if it exists: {error.strerror}") from error
-
-
-def display_path(file: Path) -> str:
-    """Return the path of a file for messages: relative to the working directory if the file is below it."""
-    here = Path.cwd()
-    return os.path.relpath(file, here) if file.is_relative_to(here) else str(file)
 
 
 def raise_all(errors: list[ConfigError]) -> None:

@@ -13,7 +13,9 @@ from ..errors import (
     RopewalkError,
     ToolError,
     ToolNotApproved,
+    display_path,
     message_of,
+    relative_paths,
 )
 from ..source.locations import Lines
 from ..tools.mcp.login_errors import Reason
@@ -39,6 +41,11 @@ def _position(problem: Problem) -> tuple[str, int, int]:
 
 def error_message(error: BaseException, door: Door) -> str:
     """Return the error as one text, with its remedy in the words of the interface."""
+    text = _message(error, door)
+    return relative_paths(text) if door is Door.CLI else text
+
+
+def _message(error: BaseException, door: Door) -> str:
 
     # For operators the text says how a refused tool differs from the approved one. Models do not see that text.
     if isinstance(error, ToolNotApproved) and door in (Door.CLI, Door.HTTP):
@@ -70,9 +77,12 @@ def describe_difference(error: ToolNotApproved, door: Door) -> str:
 
 def word_problem(problem: Problem, door: Door) -> Problem:
     """Return a problem whose message contains its remedy in the words of the interface."""
-    if problem.remedy is None:
-        return problem
-    return replace(problem, message=f"{problem.message}; {word_remedy(problem.remedy, door)}", remedy=None)
+    message = problem.message
+    if problem.remedy is not None:
+        message = f"{message}; {word_remedy(problem.remedy, door)}"
+    if door is Door.CLI:
+        message = relative_paths(message)
+    return problem if message == problem.message else replace(problem, message=message, remedy=None)
 
 
 RAN: Final = "The tool did run, and only its result was rejected: calling it again repeats its effects."
@@ -108,7 +118,7 @@ def problem_payload(problem: Problem, door: Door) -> dict[str, Any]:
     problem = word_problem(problem, door)
     place = problem.place
     return {
-        "file": place.file if place else None,
+        "file": display_path(place.file) if place else None,
         "line": place.line if place else None,
         "column": place.column if place else None,
         "path": problem.path,

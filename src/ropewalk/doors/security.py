@@ -85,13 +85,14 @@ class Sessions:
         self._used.clear()
         return count
 
-    def set_cookie(self, port: int | None, id: str) -> bytes:
-        """Return the header value that gives a browser the session."""
-        return f"{self.cookie_name(port)}={id}; Path=/; Max-Age={IDLE_SECONDS}; HttpOnly; SameSite=Strict".encode()
+    def set_cookie(self, port: int | None, id: str, root: str = "") -> bytes:
+        """Return the header value that gives a browser the session, for a site under the path `root`."""
+        cookie = f"{self.cookie_name(port)}={id}; Path={root or '/'}; Max-Age={IDLE_SECONDS}"
+        return f"{cookie}; HttpOnly; SameSite=Strict".encode()
 
-    def clear_cookie(self, port: int | None) -> bytes:
+    def clear_cookie(self, port: int | None, root: str = "") -> bytes:
         """Return the header value that takes the session from a browser."""
-        return f"{self.cookie_name(port)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict".encode()
+        return f"{self.cookie_name(port)}=; Path={root or '/'}; Max-Age=0; HttpOnly; SameSite=Strict".encode()
 
     def _drop_idle(self) -> None:
         now = self._clock()
@@ -200,13 +201,14 @@ class AuthMiddleware:
             return
         way_in = self._way_in(scope)
         if way_in is not None and self._token is not None:
-            await _redirect(send, way_in, self._sessions.set_cookie(_port(scope), self._sessions.start()))
+            cookie = self._sessions.set_cookie(_port(scope), self._sessions.start(), root_of(scope))
+            await _redirect(send, way_in, cookie)
             return
         scope[SESSIONS], scope[SESSION] = self._sessions, None
         refused = self._stranger(scope, headers)
         if refused is not None:
             if self._lost is not None and refused[0] == 401 and b"text/html" in headers.get(b"accept", b""):
-                await _send(send, 401, b"text/html; charset=utf-8", self._lost)
+                await _send(send, 401, b"text/html; charset=utf-8", at_root(self._lost, scope))
             else:
                 await _answer(send, *refused)
             return
@@ -220,7 +222,9 @@ class AuthMiddleware:
         """Return the cookie again for each opened view of the web UI, so that it lasts as long as the session."""
         session = scope[SESSION]
         opened = scope["method"] == "GET" and b"text/html" in headers.get(b"accept", b"")
-        return self._sessions.set_cookie(_port(scope), session) if session is not None and opened else None
+        if session is None or not opened:
+            return None
+        return self._sessions.set_cookie(_port(scope), session, root_of(scope))
 
     def _refused(self, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         host = _name(headers.get(b"host", b"").decode("latin-1"))
@@ -364,6 +368,17 @@ def _port(scope: Scope) -> int | None:
     """Return the port that this server was reached at."""
     server = scope.get("server")
     return server[1] if server else None
+
+
+def root_of(scope: Scope) -> str:
+    """Return the path under which the site is served, quoted and without a slash at its end."""
+    root = str(scope.get("root_path") or "").strip("/")
+    return f"/{quote(root)}" if root else ""
+
+
+def at_root(page: bytes, scope: Scope) -> bytes:
+    """Return a page of the web UI with addresses that begin at the root of the site: it answers every path."""
+    return page.replace(b'"./', f'"{root_of(scope)}/'.encode())
 
 
 def _digits(value: bytes | None) -> bytes:

@@ -30,7 +30,7 @@ from ..redaction import Redaction
 from ..tools.listener import broken_schemas
 from ..tools.output import CURRENT, LOG_LIMITS, RunOutput
 from ..values import Json, copy_json
-from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
+from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry, failure_to_json
 from .compile.program import Program
 from .frame import (
     DEAD,
@@ -42,6 +42,7 @@ from .frame import (
     REGION,
     SKIPPED,
     STATE,
+    TASK_DEADLINE,
     Frame,
     NodeSlot,
     Outcome,
@@ -107,6 +108,7 @@ class Run(TaskDeadline):
         "deadline_timer",
         "ending",
         "errors",
+        "failed_calls",
         "frame",
         "halted",
         "held_events",
@@ -161,6 +163,7 @@ class Run(TaskDeadline):
         self.records: list[list[Any]] = []  # one flat step record per region instance, see region.py
         self.errors: list[NodeFailed] = []
         self.attempts: list[tuple[str, FailedAttempt]] = []  # the node's name and each failed attempt of it
+        self.failed_calls: list[tuple[NodeFailed, Entry]] = []  # of a run without a journal
         self.undos: list[Entry] = []  # of a run without a journal: how its calls can be undone
         self.undo_clock = 0.0
         self.warned: dict[str, Entry] = {}  # the warnings about the results of calls, by path
@@ -269,6 +272,17 @@ class Run(TaskDeadline):
             data = {**failure.event_data(), "attempt": count, "due": attempt.due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
             self.report("attempt.failed", path, node_slot.name, data)
+
+    def add_failed_call(self, frame: Frame, node_slot: NodeSlot, failure: NodeFailed) -> None:
+        """Keep a failed call of a run without a journal."""
+        if self.program.durable:
+            return  # its entry is in the journal
+        now, shift = clock(), self.wall - self.mono
+        deadline: TaskDeadline = frame[TASK_DEADLINE]
+        running = (each.at() for each in (deadline, *(deadline.helpers or ())))
+        started = (since for node, since in running if node is node_slot)
+        entry = Entry(failure.path, "call_failed", node_slot.id, None, "", next(started, now) + shift, now + shift)
+        self.failed_calls.append((failure, entry))
 
     def warn(self, path: str, node: str, tool: str, warnings: Sequence[str]) -> None:
         """Record the warnings about the result of a call, here and in the runs around this one."""
@@ -644,7 +658,11 @@ def entries(run: Run) -> list[Entry]:
                 kind, data = "skip", {"reason": value.status}
         path, data = path_of(frame, node_slot), run.redact(data)
         journal.append(Entry(path, kind, node_slot.id, data, "", start + shift, end + shift))
-    journal += [attempt.to_entry(name) for name, attempt in run.attempts]
+    attempts = {attempt.path: attempt.to_entry(name) for name, attempt in run.attempts}
+    journal += attempts.values()
+    for failure, failed in run.failed_calls:
+        times = attempts.get(failed.path, failed)  # an attempt begins later than its node
+        journal.append(replace(failed, data=failure_to_json(failure), started=times.started, ended=times.ended))
     journal += [*run.undos, *run.warned.values()]
     journal += run.logs.entries() if run.logs is not None else ()
     if run.waits is not None:

@@ -2,12 +2,14 @@
 
 A string that begins with `$` is a reference. One that contains `${` is interpolated. `$$` at the start and
 `$${` anywhere are escapes. Every other value is a constant. Unknown roots and bad syntax are reported, each
-with the path of the string in its document.
+with the path of the string in its document. With `warnings` a reference with an unknown root is text, and a warning.
+With `unknown="literal"` each reference that cannot be read is text, and a problem with the keyword `UNRESOLVED`.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
@@ -20,6 +22,9 @@ from .reference_paths import ROOTS, read_path
 
 Unknown: TypeAlias = Literal["problem", "literal"]
 
+UNRESOLVED: Final = "unresolved"
+"""The keyword of problems and warnings about references that are used as text."""
+_MAX_SHOWN: Final = 80  # characters of a text in a message
 _ROOT: Final = re.compile(r"\$([^\W\d]\w*)?")
 _LIKE_EXPRESSION: Final = r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()"
 _NAME_TO_QUOTE: Final = r"(\$\w+)\.([^\s.\[\]/@\"\\,;:!?()]+)([.\[].*)?$"
@@ -35,9 +40,10 @@ def lift(
     unknown: Unknown = "problem",
     path: str = "",
     problems: list[Problem] | None = None,
+    warnings: list[Problem] | None = None,
 ) -> Expr:
     """Convert a value of a document to a tree; a value without references becomes one constant."""
-    reader = _Reader(roots, unknown, path, problems)
+    reader = _Reader(roots, unknown, path, problems, warnings)
     expr = reader.read(value, None, 0)
     return Lit(value) if expr is _NO_REFERENCE else expr
 
@@ -46,10 +52,18 @@ Where: TypeAlias = "tuple[Any, str | int] | None"
 
 
 class _Reader:
-    __slots__ = ("literal", "path", "problems", "roots")
+    __slots__ = ("literal", "path", "problems", "roots", "warnings")
 
-    def __init__(self, roots: frozenset[str], unknown: Unknown, path: str, problems: list[Problem] | None) -> None:
-        self.roots, self.literal, self.path, self.problems = roots, unknown == "literal", path, problems
+    def __init__(
+        self,
+        roots: frozenset[str],
+        unknown: Unknown,
+        path: str,
+        problems: list[Problem] | None,
+        warnings: list[Problem] | None,
+    ) -> None:
+        self.roots, self.literal, self.path = roots, unknown == "literal", path
+        self.problems, self.warnings = problems, warnings
 
     def read(self, value: Json, where: Where, depth: int) -> Expr:
         kind = type(value)
@@ -116,12 +130,26 @@ class _Reader:
         if self.literal and text:
             if self.problems is not None:
                 message = f'Unresolved reference "{text}" treated as literal'
-                self.problems.append(self._problem_of(message, error, where, "unresolved"))
+                self.problems.append(self._problem_of(message, error, where, UNRESOLVED))
+            return Lit(text)
+        if self.warnings is not None and self._has_unknown_root(text):
+            reason = error.message.partition(";")[0]
+            shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+            message = f'{reason}, so "{shown}" is text; if you mean text, write "${shown}"'
+            problem = self._problem_of(message, error, where, UNRESOLVED)
+            self.warnings.append(replace(problem, suggestion=None) if error.suggestion == f"${text}" else problem)
             return Lit(text)
         if self.problems is None:
             raise error
         self.problems += [self._problem_of(each.message, each, where, None) for each in (error, *error.others)]
         return Lit(None)
+
+    def _has_unknown_root(self, text: str) -> bool:
+        """Return True for `$other.x` and `$5`, but not for a known root with a wrong path, nor for `${...}`."""
+        match = _ROOT.match(text)
+        if match is None or text.startswith(("${", "$$")):
+            return False
+        return match[1] not in self.roots if match[1] else not text.startswith(("$.", "$["))
 
     def _problem_of(self, message: str, error: ExpressionError, where: Where, keyword: str | None) -> Problem:
         return Problem(

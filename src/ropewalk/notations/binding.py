@@ -23,7 +23,7 @@ from .fields import Report, add_problem, join
 _PATH: Final = r"(?:\.[^\W\d][\w-]*|\.[0-9]+|\[[0-9]+\]|\[\"[^\"]*\"\])"
 _LIKE_REFERENCE: Final = rf"(?<![$\w])(?<!^)\$([a-z]+)({_PATH}+)|\{{\{{\s*\$?([A-Za-z_]\w*)({_PATH}*)\s*\}}\}}"
 """Text that looks like a reference but is not: `$input.name` inside a longer text, or `{{input.name}}`."""
-_UNKNOWN: Final = r"unknown reference \$(\w+)"
+_UNKNOWN: Final = r"unknown reference \$(\w+)(?:, so \"\$\w+([.\[][^ ]*)\" is text)?"
 
 UNSET: Final = "unset"
 """The first word of the keyword of warnings about variables that no node sets; the variable's name follows."""
@@ -45,7 +45,9 @@ class Binder(Generic[Within]):
     def __init__(self, problems: Iterable[Problem], steps: Sequence[str], variables: Collection[str] = ()) -> None:
         self.problems: Report = Problems(problems)
         self.warnings: Report = Warnings()
+        self.strict = False  # True if an unknown reference is a problem, not text
         self.steps, self.variables = steps, variables
+        self.names: Collection[str] = steps  # of all nodes, for suggestions
         self.read_variables: dict[str, str] = {}  # variables that are read, and the place of the first read
 
     def bind(self, ref: Ref, path: str, within: Within) -> Expr:
@@ -54,10 +56,13 @@ class Binder(Generic[Within]):
 
     def value(self, value: Json, path: str, within: Within) -> Expr:
         """Compile JSON with references in it."""
-        first_new = len(self.problems)
-        expr = lift(value, self.roots, path=path, problems=self.problems)
-        # Suggest what an unknown root may stand for, in the problems that `lift` has added.
-        self.problems[first_new:] = map(self._suggest_root, self.problems[first_new:])
+        warnings = None if self.strict else self.warnings
+        reports = (self.problems, self.warnings)
+        first_new = [len(report) for report in reports]
+        expr = lift(value, self.roots, path=path, problems=self.problems, warnings=warnings)
+        # Suggest what an unknown root may stand for, in the problems and warnings that `lift` has added.
+        for report, first in zip(reports, first_new, strict=True):
+            report[first:] = map(self._suggest_root, report[first:])
         warn_of_references(value, path, self.roots, self.warnings)
         return self.bind_all(expr, path, within)
 
@@ -94,15 +99,17 @@ class Binder(Generic[Within]):
         return self.bind_all(expr, path, within)
 
     def _suggest_root(self, problem: Problem) -> Problem:
-        """Add the full reference as a suggestion if an unknown `$NAME` is the name of a node or variable."""
+        """Add the full reference as a suggestion if an unknown `$NAME` resembles the name of a node or variable."""
         match = re.match(_UNKNOWN, problem.message)
         if match is None:
             return problem
-        roots = (("output", self.steps), ("var", self.variables))
-        suggestions = [
-            f"${root}.{match[1]}" for root, read_variables in roots if root in self.roots and match[1] in read_variables
-        ]
-        return replace(problem, suggestion=suggestions[0]) if suggestions else problem
+        # A name of the document comes before a root of the language, if it is the same or nothing is as similar.
+        for is_same in (True, False):
+            for root, names in (("output", self.names), ("var", self.variables)):
+                near = match[1] if match[1] in names else None if is_same else did_you_mean(match[1], names)
+                if near and (is_same or not problem.suggestion):
+                    return replace(problem, suggestion=f"${root}.{near}{match[2] or ''}")
+        return problem
 
     def bind_all(self, expr: Expr, path: str, within: Within) -> Expr:
         """Bind every reference of an expression."""

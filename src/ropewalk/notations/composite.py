@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 from ..errors import ExpressionError, InvalidFlow, NodeFailed, Problem
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs, select, subexpressions
+from ..expr.lift import UNRESOLVED
 from ..fast_dataclass import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, Op, nodes_of
 from ..ops import Block, Branch, Call, Compute, Map, Wait
@@ -205,7 +206,7 @@ class StepReader:
             value, lift(value, roots, unknown="literal", path=path, problems=problems), path, problems
         )
         for problem in problems:
-            if problem.keyword != "unresolved":
+            if problem.keyword != UNRESOLVED:
                 self.report.append(problem)
             elif self.strict:
                 text = problem.message.removeprefix(_LITERAL_WARNING[0]).removesuffix(_LITERAL_WARNING[1])
@@ -232,7 +233,7 @@ class StepReader:
             return rebind(expr, self._bind)
         except Unresolved:
             message = str(value).join(_LITERAL_WARNING)
-            problems.append(Problem(path=path, message=message, keyword="unresolved"))
+            problems.append(Problem(path=path, message=message, keyword=UNRESOLVED))
             return Lit(value)
 
     def _bind(self, ref: Ref) -> Expr:
@@ -281,7 +282,7 @@ class StepReader:
 def unresolved_problem(path: str, text: str, suggestion: str | None = None) -> Problem:
     """Return the problem of an expression that refers to nothing."""
     message = f'Unresolved reference expression: "{text}". Available: $input, $prev, $steps[N]'
-    return Problem(path=path, message=message, suggestion=suggestion, keyword="unresolved")
+    return Problem(path=path, message=message, suggestion=suggestion, keyword=UNRESOLVED)
 
 
 NAMESPACE: Final = "composable"
@@ -294,7 +295,6 @@ FIELDS: Final[dict[str, Checker]] = {
     "outputSchema": f.mapping,
     "mode": f.one_of(("compose",)),
     "steps": f.anything,
-    "strict": f.truth,
 }
 
 

@@ -58,9 +58,10 @@ class NodeCompiler(Binder[Within]):
 
     def __init__(self, fields: Mapping[str, Json], nodes: list[DocumentNode], problems: list[Problem]) -> None:
         super().__init__(problems, [node.id for node in nodes], fields["variables"])
-        self.fields = fields
+        self.fields, self.strict = fields, bool(fields.get("strict"))
         self.failing = read_failing(fields, "on_error", self.kind, Failing(), fields)
-        self.ids = {node.id for top in nodes for node in top.with_inner()}
+        self.names = dict.fromkeys(node.id for top in nodes for node in top.with_inner())
+        self.ids = set(self.names)
         self.defaults: Mapping[str, Json] = {}  # of `maxRetries` and `retryDelay` of a node
         self.written: dict[str, str] = {}  # by variable: the first node that sets it
 

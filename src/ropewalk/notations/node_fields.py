@@ -178,7 +178,7 @@ DOCUMENT_FIELDS: Final[dict[str, Checker]] = {
     "errorStrategy": STRATEGY,
     "maxRetries": f.count,
     "retryDelay": f.number,
-    "strict": check_strict,
+    "strict": f.truth,
     "undo": check_undo_policy,
     "budget": check_budget,
     "metadata": f.mapping,

@@ -63,7 +63,7 @@ class Selection:
         request = context.get("request")
         if request is None or result.get("status") == "waiting":
             return
-        from .hybrid import tool_outcomes
+        from .outcomes import tool_outcomes
 
         def learn_from_history() -> None:
             outcomes = tool_outcomes(job.flow, self._store().history(job.new.id), result)

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from .index import FIELD_BITS, FIELD_MASK, Index, unpack_postings
-from .query import Reading
-from .text import products
+from .lexicon import products
+from .reading import Reading
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -26,7 +26,8 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 
 from ..errors import ConfigError, install_command
-from .text import normalised, products, words
+from .lexicon import products
+from .text import normalised, words
 from .tool_card import Card
 
 _HAN: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ceaf"

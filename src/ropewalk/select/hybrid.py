@@ -7,8 +7,7 @@ way measures each candidate by the same FEATURES; their weights add up to a valu
 chances. The score of the best result is calibrated: it is the share of requests with such a result whose tool was among
 the first five.
 
-`keep_best`, `allowed_tools` and `shape_results` serve the documented strategies (`legacy.py`), too. `tool_outcomes`
-reads from the history of a run which tools succeeded, for the selector to learn from.
+`results.py` shapes the results.
 
 To add a feature, add its name to FEATURES and its measure to `measure_features`, and fit the weights again with
 `bench/select_fit.py`.
@@ -17,8 +16,7 @@ To add a feature, add its name to FEATURES and its measure to `measure_features`
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -26,17 +24,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from ..fast_dataclass import dataclass
-from ..ir import Flow
-from ..journal.protocol import Entry
-from ..ops import MODEL, calls_of
 from ..values import Json
 from .candidates import Candidates
-from .index import BITS, FIELD_BITS, NAME_OR_DESCRIPTION, Index, pairs_of, signature
+from .index import BITS, FIELD_BITS, Index, pairs_of, signature
 from .memory import Memory, RememberedEvidence
 from .options import Options
-from .query import CLAUSES_OF, Reading, Request
-from .tool_card import FIELDS
+from .query import CLAUSES_OF, Request
+from .reading import Reading
+from .results import RankedSlot, allowed_tools, fields_of, keep_best, shape_results
 from .usage import Rate
+from .word_index import NAME_OR_DESCRIPTION
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -390,114 +387,20 @@ def _logistic(z: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, z))))
 
 
-RECENT_FACTOR: Final = (
-    1.05  # by how much a tool may be behind one that was not used recently, and still stand before it
-)
+ASKED_BEFORE: Final = "asked before"  # the part of remembered requests, in addition to FEATURES
 
 
-class RankedSlot(NamedTuple):
-    """A result: its score, the slot of its tool, and its place in the ranking before success rates were counted."""
-
-    score: float
-    slot: int
-    place: int
-
-
-def keep_best(
-    index: Index,
-    scores: Array,
-    slots: Array,
-    rates: Mapping[str, Rate],
-    options: Options,
-    past: Mapping[str, Rate],
-    setbacks: bool = False,
-) -> tuple[list[RankedSlot], int]:
-    """Return the best slots, at most `options.max_results`, and how many match."""
-
-    # Past success counts. With `setbacks` only failures count. The runs of `past` served unknown requests, so they only
-    # order equal scores, before the name.
-    rated = []
-    cards = index.cards
-    limit, threshold = options.max_results, options.threshold
-    total, close = 0, len(scores)
-    # Without rates nothing changes the order, so slots far behind the last result are left out.
-    if not rates and not options.recent:
-        total = close = int(np.count_nonzero((scores.round(4) >= threshold) & (scores > 0)))
-        if total > limit:
-            close = int(np.count_nonzero(scores >= scores.item(limit - 1) - 1e-4))
-    for place, (score, slot) in enumerate(zip(scores[:close].tolist(), slots[:close].tolist(), strict=True)):
-        card = cards[slot]
-        assert card is not None
-        rate = rates.get(card.key)
-        value = score if rate is None else score * rate.setback if setbacks else min(1.0, score * rate.factor)
-        if value > 0 and round(value, 4) >= threshold:  # as it is shown: a score equal to the threshold is enough
-            order = value * RECENT_FACTOR if options.recent and is_recent(index, slot, options) else value
-            known = past.get(card.key)
-            failed = 0.0 if known is None else known.failure_share
-            rated.append((-round(order, 4), failed, card.key, value, slot, place))
-    rated.sort()
-    return [RankedSlot(value, slot, place) for *_, value, slot, place in rated[:limit]], total or len(rated)
-
-
-def is_recent(index: Index, slot: int, options: Options) -> bool:
-    """Return True if a tool was used recently."""
-    card = index.cards[slot]
-    return card is not None and (card.key in options.recent or card.name in options.recent)
-
-
-def allowed_tools(index: Index, options: Options) -> Array | None:
+def _allowed_mask(index: Index, options: Options) -> Array | None:
     """Return, by slot, True if the tool may be chosen; None if all may."""
-    if not options.exclude_tools and (options.allow_tools, options.category, options.namespace) == (None,) * 3:
+    allowed = allowed_tools(index, options)
+    if allowed is None:
         return None
-    is_allowed = np.ones(index.size, np.bool_)
-    for names, place in (
-        (options.allow_tools, None),
-        (options.category, index.by_category),
-        (options.namespace, index.by_namespace),
-    ):
-        if names is not None:
-            is_listed = np.zeros(index.size, np.bool_)
-            is_listed[_slots_named(index, names, place)] = True
-            is_allowed &= is_listed
-    is_allowed[_slots_named(index, options.exclude_tools, None)] = False
-    return is_allowed & index.is_alive[: index.size]
-
-
-def _slots_named(index: Index, names: Iterable[str], place: dict[str, set[int]] | None) -> list[int]:
-    """Return the slots with these names: ids or names of tools, or names of a place."""
-    slots = set[int]()
-    for name in names:
-        if place is not None:
-            slots |= place.get(name, set())
-        else:
-            slots |= {index.slots[name]} if name in index.slots else index.by_name.get(name, set())
-    return list(slots)
-
-
-ASKED_BEFORE: Final = "asked before"  # the part of remembered requests, in addition to NAMES
-
-
-PAST_SUCCESS: Final = "past success"  # what it added to a score; with it, what a strategy gave
-USED_RECENTLY: Final = "used recently"  # what it would have added: only the place changes
-
-
-def add_score_changes(reasons: dict[str, Json], success: float, recently: float) -> None:
-    """Add to the reasons of a result what moved it after the ranking."""
-    features = reasons["features"]
-    assert isinstance(features, dict)
-    for name, by in ((PAST_SUCCESS, success), (USED_RECENTLY, recently)):
-        if round(by, 3):
-            features[name] = round(by, 3)
-
-
-_FIELDS_OF: Final = [
-    [name for number, name in enumerate(FIELDS) if bits >> number & 1] for bits in range(1 << len(FIELDS))
-]
-
-
-def fields_of(bits: int) -> list[Json]:
-    """Return the names of the fields of these bits."""
-    return [*_FIELDS_OF[bits]]
+    is_allowed: Array = index.is_alive[: index.size].copy()
+    if allowed.listed is not None:
+        is_allowed[:] = False
+        is_allowed[list(allowed.listed)] = True
+    is_allowed[list(allowed.excluded)] = False
+    return is_allowed
 
 
 def explain_results(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
@@ -554,16 +457,16 @@ def select_hybrid(
     past: Mapping[str, Rate],
 ) -> tuple[list[dict[str, Json]], int]:
     """Return the results of the `hybrid` strategy, and the number of matching tools."""
-    reading, allowed = Reading(index, request), allowed_tools(index, options)
+    reading, allowed = Reading(index, request), _allowed_mask(index, options)
     first = rank(index, reading, allowed, similarity_by_model, memory)
-    rankings, ranked, slots = [first], first.scores.astype(np.float64), first.slots
+    rankings, ranked, slots = [first], first.scores.astype(np.float64).tolist(), first.slots.tolist()
 
     # Rank the rest separately: the first results must not depend on how many are requested.
     if options.max_results > CANDIDATES and len(first.slots):
         later = rank(index, reading, allowed, similarity_by_model, previous=first, limit=options.max_results)
         rankings.append(later)
-        ranked = np.concatenate((ranked, later.scores))
-        slots = np.concatenate((slots, later.slots))
+        ranked += later.scores.astype(np.float64).tolist()
+        slots += later.slots.tolist()
 
     best, total = keep_best(index, ranked, slots, rates, options, past, setbacks=True)
     return shape_results(index, best, ranked, _reasons(rankings, best), options, rates), total
@@ -581,78 +484,3 @@ def _reasons(rankings: list[Ranking], results_kept: list[RankedSlot]) -> list[di
             reasons.update(zip(places, explanations, strict=True))
         start = end
     return [reasons[kept.place] for kept in results_kept]
-
-
-def shape_results(
-    index: Index,
-    best: list[RankedSlot],
-    ranked: Array,
-    reasons: list[dict[str, Json]],
-    options: Options,
-    rates: Mapping[str, Rate],
-) -> list[dict[str, Json]]:
-    """Shape the kept results, with the features that moved their scores after the ranking."""
-    results: list[dict[str, Json]] = []
-    for (score, slot, place), reason in zip(best, reasons, strict=True):
-        results.append(_result(index, slot, score, reason))
-        if options.recent or rates:
-            recently = score * (RECENT_FACTOR - 1) if is_recent(index, slot, options) else 0.0
-            add_score_changes(reason, score - ranked.item(place), recently)
-    return results
-
-
-def _result(index: Index, slot: int, score: float, matches: dict[str, Json]) -> dict[str, Json]:
-    card = index.cards[slot]
-    assert card is not None
-    result: dict[str, Json] = {
-        "name": card.key,
-        "description": card.description,
-        "score": round(score, 4),
-        "matches": matches,
-        "category": card.category,
-        "inputSchema": card.input_schema,
-    }
-    if card.namespace is not None:
-        result["namespace"] = card.namespace
-    return result
-
-
-_MODEL_NAMESPACE: Final = MODEL.partition(":")[0] + ":"  # what agents are made of: nobody selects that
-# What is none of the tool's doing: it was never asked, or with arguments that it says it does not take.
-_NOT_THE_TOOLS_FAULT: Final = frozenset(
-    ("ExpressionError", "ValidationFailed", "ToolNotFound", "ToolNotApproved", "NoBackends")
-)
-_ITERATION_OR_ATTEMPT: Final = re.compile(r"\[[^\]]*\]|@\d+$")
-
-
-def tool_outcomes(flow: Flow, history: Iterable[Entry], result: Mapping[str, Json]) -> dict[str, bool]:
-    """Return, for each tool that a run called, True if its last call succeeded."""
-
-    # Skipped nodes, nodes that are not calls, and calls that were refused before they ran do not count.
-    tools: dict[str, str | None] = {}
-    # A node may run several times; the last call of a tool decides.
-    for node in calls_of(flow.body):
-        tools[node.id] = node.op.tool if tools.get(node.id, node.op.tool) == node.op.tool else None
-    calls: dict[str, tuple[str, bool]] = {}
-    for entry in history:
-        tool = tools.get(entry.node)
-        if (
-            tool is not None
-            and not tool.startswith(_MODEL_NAMESPACE)
-            and entry.kind in ("call", "call_failed", "attempt")
-        ):
-            place = _ITERATION_OR_ATTEMPT.sub("", entry.path)
-            if isinstance(entry.data, dict) and entry.kind != "call" and entry.data.get("kind") in _NOT_THE_TOOLS_FAULT:
-                continue
-            if entry.kind == "call" or place not in calls:
-                calls[place] = (tool, entry.kind == "call")
-    errors = result.get("errors")
-    for error in errors if isinstance(errors, list) else ():
-        if isinstance(error, dict) and error.get("kind") not in _NOT_THE_TOOLS_FAULT:
-            tool, path = tools.get(str(error.get("nodeId"))), error.get("path")
-            if tool is not None and not tool.startswith(_MODEL_NAMESPACE) and isinstance(path, str):
-                calls.setdefault(_ITERATION_OR_ATTEMPT.sub("", path), (tool, False))
-    outcome_of: dict[str, bool] = {}
-    for tool, success in calls.values():
-        outcome_of[tool] = outcome_of.get(tool, True) and success
-    return outcome_of

@@ -1,6 +1,7 @@
 """The index of tools: which tools have a word, how much the word counts there, and what re-ranking reads.
 
-`selector.py` adds and removes tools, and holds its lock meanwhile; `candidates.py` looks words up.
+`selector.py` adds and removes tools, and holds its lock meanwhile; `candidates.py` looks words up. `word_index.py` is
+the part that needs no numpy.
 
 A *slot* is the number of a tool in the index. A *posting* says that a tool has a word: the slot, the fields that have
 it (one bit each), and its BM25 impact over all fields. Postings are records of eight bytes in one byte array for each
@@ -15,7 +16,6 @@ for a hundred.
 
 from __future__ import annotations
 
-import math
 from array import array
 from bisect import bisect_left
 from itertools import chain, islice, pairwise
@@ -24,8 +24,11 @@ from zlib import crc32
 
 import numpy as np
 
-from .text import Lexicon, Spelling, Word, informative_words, lexicon, normalised, words
+from .lexicon import Lexicon, lexicon
+from .text import Word
 from .tool_card import FIELDS, Card
+from .word_index import NAME_OR_DESCRIPTION, WordIndex, read_card
+from .word_list import WordList
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -41,7 +44,6 @@ BITS: Final = 1024  # of a signature: each trigram, or pair of words, of a tool 
 # Of each field: the weight of its words for the meaning of the tool, and how many of its words count.
 _FIELD_WEIGHTS: Final[Array] = np.array((1.0, 0.7, 0.25, 0.0, 0.4), np.float32)
 _MAX_MEANING_WORDS: Final[Array] = np.array((60, 80, 40, 0, 20))
-_FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
 
 
 class CardWords(NamedTuple):
@@ -61,9 +63,9 @@ class WordImpacts(NamedTuple):
     described: Array
 
 
-def words_of_card(card: Card) -> CardWords:
+def words_of_card(card: Card, known: WordList) -> CardWords:
     """Return the words of a tool that the index keeps."""
-    name, fields = _read_card(card)
+    name, fields = read_card(card, known)
     bits = trigrams("".join([word.plain for word in _without_compounds(name)]))
     for field in fields[:3]:
         bits += [BITS + bit for bit in pairs_of([stem for stem, _ in field])]
@@ -122,32 +124,6 @@ def _group_starts(keys: Array) -> Array:
     return starts
 
 
-def all_words(card: Card) -> set[str]:
-    """Return the words of a tool, of all fields."""
-    return {plain for field in _read_card(card)[1] for _, plain in field}
-
-
-def _read_card(card: Card) -> tuple[list[Word], list[list[tuple[str, str]]]]:
-    """Return the words of a tool's name, and the (stem, word) of each field."""
-    name = words(normalised(card.texts[0]), _FIELD_LIMITS[0])
-    fields = [[(word.stem, word.plain) for word in _with_split_words(name)]]
-    fields += [
-        informative_words(normalised(text), limit)
-        for text, limit in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)
-    ]
-    return name, fields
-
-
-def _with_split_words(name: list[Word]) -> list[Word]:
-    """Return a name's words, with joined words such as `airquality` split."""
-    all_words = list(name)
-    for word in name if len(name) <= 3 else ():
-        if lexicon().weight(word.plain) is None:
-            for piece in lexicon().split(word.plain):
-                all_words.extend(w for w in words(piece) if all(w.stem != known.stem for known in all_words))
-    return all_words
-
-
 def _without_compounds(name: list[Word]) -> list[Word]:
     """Return the words of a name without a compound whose pieces are listed too."""
     if len(name) < 3:
@@ -194,7 +170,6 @@ def signature(bits: list[int]) -> int:
 
 FIELD_BITS: Final = len(FIELDS)
 FIELD_MASK: Final = (1 << FIELD_BITS) - 1
-NAME_OR_DESCRIPTION: Final = 3  # the bits of name and description
 _RECORD: Final = 8  # bytes of a posting
 
 
@@ -214,30 +189,16 @@ def _record_position(posting: bytearray, key: int) -> int:
         return bisect_left(numbers[::2], key & ~FIELD_MASK) * _RECORD
 
 
-class Index:
-    """The tools by slot."""
-
-    # `version` grows with every change.
+class Index(WordIndex):
+    """The tools by slot, with the impacts, signatures and vectors that the `hybrid` strategy reads."""
 
     def __init__(self) -> None:
         self.lexicon: Lexicon = lexicon()
-        self.cards: list[Card | None] = []
-        self.slots: dict[str, int] = {}
-        self.term_numbers: dict[str, int] = {}
+        super().__init__(self.lexicon)
         self.postings: list[bytearray] = []  # by the number of a word; empty where none has that number
-        self.counts = array("i")  # tools that have a word, by its number
-        self.by_category: dict[str, set[int]] = {}
-        self.by_namespace: dict[str, set[int]] = {}
-        self.by_name: dict[str, set[int]] = {}
-        self.version = 0
-        # A cache of the documented SEMANTIC strategy: (version, rarities).
-        self.text_rarities: tuple[int, Any] | None = None
-        self._free: list[int] = []
         self.words_of_slot: list[bytes] = []  # by slot: the words of a tool
+        self.counts = array("i")  # tools that have a word, by its number
         self.word_readings: dict[str, Any] = {}  # what a word of a request is here; emptied by every change
-        self._words: list[str] = []
-        self._free_terms: list[int] = []
-        self.spelling = Spelling()
         self._resize(256)
 
     def _resize(self, slots: int) -> None:
@@ -259,14 +220,6 @@ class Index:
     def _columns(self) -> dict[str, Any]:
         return {name: column for name, column in vars(self).items() if isinstance(column, np.ndarray)}
 
-    def __len__(self) -> int:
-        return len(self.slots)
-
-    @property
-    def size(self) -> int:
-        """Return the number of slots, including those of removed tools."""
-        return len(self.cards)
-
     def frequency(self, term: int) -> int:
         return self.counts[term]
 
@@ -274,11 +227,6 @@ class Index:
         """Return the number of tools that have each of these words."""
         counts: Array = np.frombuffer(self.counts, np.int32)[terms] if len(terms) else np.zeros(0, np.int32)
         return counts
-
-    def rarity(self, frequency: int) -> float:
-        """Return the inverse document frequency of a word that `frequency` tools have."""
-        count = len(self.slots)
-        return math.log(1.0 + (count - frequency + 0.5) / (frequency + 0.5))
 
     def rarities(self, terms: Array) -> Array:
         """Return the inverse document frequency of each of these words."""
@@ -304,59 +252,32 @@ class Index:
         return self._informativeness[slots]
 
     def fields(self, slot: int) -> dict[int, int]:
-        """Return, by word of a tool, the fields that contain it."""
-        return {
-            number >> FIELD_BITS: number & FIELD_MASK
-            for number in unpack_postings(self.words_of_slot[slot])[0].tolist()
-        }
+        return self._numbers(self.words_of_slot[slot])
+
+    def having(self, term: int) -> dict[int, int]:
+        return self._numbers(self.postings[term])
+
+    @staticmethod
+    def _numbers(records: bytes | bytearray) -> dict[int, int]:
+        """Return the numbers of records and their fields."""
+        return {number >> FIELD_BITS: number & FIELD_MASK for number in unpack_postings(records)[0].tolist()}
 
     # --- changes ------------------------------------------------------------------------------
 
-    def add(self, cards: list[Card]) -> list[int]:
-        """Add tools, or replace those with the same key; return their slots."""
-
-        # The keys must differ.
-        for card in cards:
-            if card.key in self.slots:
-                self.remove(card.key)
-        if not cards:
-            return []
-        appends = not self._free
-        slots = [self._assign_slot(card) for card in cards]
-        self._store_words(slots, [words_of_card(card) for card in cards], appends)
-        self.is_alive[slots] = True
-        self.version += 1
+    def _note_change(self) -> None:
+        super()._note_change()
         self.word_readings.clear()
-        return slots
 
-    def _assign_slot(self, card: Card) -> int:
-        if self._free:
-            slot = self._free.pop()
-            self.cards[slot] = card
-        else:
-            slot = len(self.cards)
-            if slot == len(self.is_alive):
-                self._resize(2 * slot)
-            self.cards.append(card)
-            self.words_of_slot.append(b"")
-        self.slots[card.key] = slot
-        for group, name in self._groups_of(card):
-            group.setdefault(name, set()).add(slot)
-        return slot
+    def _append_slot(self) -> None:
+        if len(self.cards) == len(self.is_alive):
+            self._resize(2 * len(self.cards))
+        self.words_of_slot.append(b"")
 
-    def remove(self, key: str) -> bool:
-        """Remove a tool; return False if it is not in the index."""
-        slot = self.slots.pop(key, None)
-        if slot is None:
-            return False
-        card = self.cards[slot]
-        assert card is not None
-        self.cards[slot] = None
-        for group, name in self._groups_of(card):
-            group[name].discard(slot)
-            if not group[name]:
-                del group[name]
-        # Remove the postings of its words.
+    def _append_term(self) -> None:
+        self.postings.append(bytearray())
+        self.counts.append(0)
+
+    def _drop_words(self, slot: int) -> None:
         for number in unpack_postings(self.words_of_slot[slot])[0].tolist():
             term = number >> FIELD_BITS
             posting = self.postings[term]
@@ -365,42 +286,13 @@ class Index:
             self.counts[term] -= 1
             if not posting:
                 self._free_term(term)
-        self.spelling.drop(all_words(card))
         self.words_of_slot[slot] = b""
         self.is_alive[slot] = False
         self.vectors[slot] = 0
-        self._free.append(slot)
-        self.version += 1
-        self.word_readings.clear()
-        return True
 
-    def _groups_of(self, card: Card) -> list[tuple[dict[str, set[int]], str]]:
-        """Return the tables and keys under which a tool is found together with others."""
-        groups = ((self.by_name, card.name), (self.by_category, card.category), (self.by_namespace, card.namespace))
-        return [(group, name) for group, name in groups if name is not None]
-
-    def _free_term(self, term: int) -> None:
-        word = self._words[term]
-        del self.term_numbers[word]
-        self._free_terms.append(term)
-
-    def _new_term(self, word: str) -> int:
-        """Return a number for a new word."""
-        if self._free_terms:
-            number = self._free_terms.pop()
-            self._words[number] = word
-        else:
-            number = len(self.postings)
-            self._words.append(word)
-            self.postings.append(bytearray())
-            self.counts.append(0)
-        self.term_numbers[word] = number
-        return number
-
-    def _store_words(self, slots: list[int], contents: list[CardWords], appends: bool) -> None:
-        """Store the words of tools, all at once, because a numpy step costs about the same for one as for a hundred."""
-
-        # `appends`: no tool has a slot after theirs.
+    def _store_words(self, slots: list[int], cards: list[Card], appends: bool) -> None:
+        # All at once, because a numpy step costs about the same for one tool as for a hundred.
+        contents = [words_of_card(card, self.words) for card in cards]
         positions = np.array(slots, np.int32)
         words_of_tools = [[*chain.from_iterable(content.fields)] for content in contents]
         self.spelling.put(words_of_tools)
@@ -420,12 +312,11 @@ class Index:
         self.vectors[positions] = meaning_vectors(contents, lengths)
         self.signatures[positions] = marks = signatures([content.bits for content in contents], 2 * BITS)
         self.trigram_counts[positions] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
+        self.is_alive[positions] = True
 
     def _term_numbers_of(self, stems: list[str]) -> Array:
         """Return the number of each of these words; new words get one."""
-        for stem in dict.fromkeys(stems):
-            if stem not in self.term_numbers:
-                self._new_term(stem)
+        self._number_terms(stems)
         numbers: Array = np.array([*map(self.term_numbers.__getitem__, stems)], np.int64)
         return numbers
 

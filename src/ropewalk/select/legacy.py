@@ -1,4 +1,4 @@
-"""The documented strategies: a score between 0 and 1 for every slot.
+"""The documented strategies: a score between 0 and 1 for every slot, in plain Python.
 
 EXACT looks for the request as a stretch of name and description, FUZZY for words within two slips, SEMANTIC compares
 the weighted words of both, INTENT goes from keywords to an intent to the tools named for it; LEGACY_HYBRID adds the
@@ -8,31 +8,28 @@ STRATEGIES.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache, reduce
 from operator import and_, or_
-from typing import Any, Final, TypeAlias
-
-import numpy as np
+from typing import Final, TypeAlias
 
 from ..errors import InvalidInput, Problem
 from ..fast_dataclass import dataclass
 from ..values import Json
-from .hybrid import allowed_tools, fields_of, keep_best, shape_results
-from .index import FIELD_BITS, FIELD_MASK, Index, unpack_postings
 from .options import Options
 from .query import Request
+from .results import allowed_tools, fields_of, keep_best, shape_results
 from .text import normalised, stemmer, words
 from .tool_card import Card
 from .usage import Rate
+from .word_index import DESCRIPTION, NAME, NAME_OR_DESCRIPTION, WordIndex
 
-Array: TypeAlias = np.ndarray[Any, Any]
+Scores: TypeAlias = dict[int, float]
+"""Scores by slot; a slot that is not there has 0."""
 
 SHARES: Final = {"exact": 0.35, "fuzzy": 0.25, "semantic": 0.25, "intent": 0.15}
 MOST_SLIPS: Final = 2
-_NAME, _DESCRIPTION = 1, 2  # bits of the fields
-_NAME_AND_DESCRIPTION: Final = _NAME | _DESCRIPTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +78,12 @@ class Question:
 
     # It caches the scores by strategy (`scored`) and similar words (`within_two_slips`).
 
-    index: Index
+    index: WordIndex
     request: Request
     intents: Mapping[str, Intent]
     intent: str | None
-    near: Array | None = None
-    scores: dict[str, Array] = field(default_factory=dict)
+    near: Sequence[float] | None = None
+    scores: dict[str, Scores] = field(default_factory=dict)
     alike: dict[str, dict[int, float]] = field(default_factory=dict)
 
 
@@ -129,16 +126,12 @@ def _stems_of(keywords: tuple[str, ...]) -> tuple[frozenset[str], tuple[frozense
     return frozenset().union(*single), tuple(phrase for phrase in phrases if len(phrase) > 1)
 
 
-def exact(question: Question) -> Array:
+def exact(question: Question) -> Scores:
     """Score 1 for the name itself, 0.9 for a part of a name, 0.7 for a part of a description."""
-    index = question.index
-    scores = np.zeros(index.size, np.float32)
     text = _stretch(question)
-    if text:
-        for slot, card in enumerate(index.cards):
-            if card is not None:
-                scores[slot] = _exactly(text, card)[0]
-    return scores
+    if not text:
+        return {}
+    return {slot: _exactly(text, card)[0] for slot, card in enumerate(question.index.cards) if card is not None}
 
 
 def _stretch(question: Question) -> str:
@@ -154,86 +147,109 @@ def _exactly(text: str, card: Card) -> tuple[float, int]:
     """Return how well a tool matches a text, and the bit of the matching field."""
     name, joined = _flat(normalised(card.name)), text.replace(" ", "")
     if text == name or text == card.key.lower():
-        return 1.0, _NAME
+        return 1.0, NAME
     if text in name or (len(joined) > 2 and joined in name.replace("_", "").replace("-", "")):
-        return 0.9, _NAME
-    return (0.7, _DESCRIPTION) if text in _flat(normalised(card.description)) else (0.0, 0)
+        return 0.9, NAME
+    return (0.7, DESCRIPTION) if text in _flat(normalised(card.description)) else (0.0, 0)
 
 
-def fuzzy(question: Question) -> Array:
+def fuzzy(question: Question) -> Scores:
     """Score the share of the request's words in name or description: 1 for an exact word, 0.8 with one slip, 0.6
     with two."""
-    index = question.index
-    scores = np.zeros(index.size, np.float32)
+    scores: Scores = {}
+    count = max(1, len(question.request.terms))
     for alternatives in within_two_slips(question).values():
-        best = np.zeros(index.size, np.float32)
+        best: Scores = {}
         for number, likeness in alternatives.items():
-            slots = _having(question, number)
-            best[slots] = np.maximum(best[slots], likeness)
-        scores += best
-    return scores / max(1, len(question.request.terms))
+            for slot in _having(question, number):
+                best[slot] = max(best.get(slot, 0.0), likeness)
+        for slot, likeness in best.items():
+            scores[slot] = scores.get(slot, 0.0) + likeness
+    return {slot: score / count for slot, score in scores.items()}
 
 
 def within_two_slips(question: Question) -> dict[str, dict[int, float]]:
     """Return, by word of the request, the words of tools within Levenshtein distance 2, and their similarity."""
 
     # At least one letter of a word must stay. Character pairs of scripts without spaces are not compared.
-    from rapidfuzz import process
-    from rapidfuzz.distance import Levenshtein
-
     index, alike = question.index, question.alike
     if not alike and question.request.terms:
         stems, numbers = index.spelling.stems, index.term_numbers
-        known = list(stems)
         for term in question.request.terms:
             alternatives = alike.setdefault(term.plain, {})
             if term.stem in numbers:
                 alternatives[numbers[term.stem]] = 1.0
-            if not known or (len(term.plain) < 3 and not term.plain.isascii()):
+            if len(term.plain) < 3 and not term.plain.isascii():
                 continue
-            # One call compares a word with all known words.
-            (slips,) = process.cdist(
-                [term.plain], known, scorer=Levenshtein.distance, score_cutoff=MOST_SLIPS, dtype=np.uint16
-            )
-            for place in np.flatnonzero(slips <= MOST_SLIPS).tolist():
-                word, count = known[place], int(slips[place])
+            for word, count in similar_words(term.plain, stems):
                 number = numbers[stems[word]]
                 if count < max(len(word), len(term.plain)):
                     alternatives[number] = max(alternatives.get(number, 0.0), 1.0 - 0.2 * count)
     return alike
 
 
-def semantic(question: Question) -> Array:
+def similar_words(word: str, known: Iterable[str]) -> list[tuple[str, int]]:
+    """Return the known words within MOST_SLIPS of a word, with the number of slips."""
+    third = len(word) // 3
+    shortest, longest, letters = len(word) - MOST_SLIPS, len(word) + MOST_SLIPS, frozenset(word)
+    first, second, last = word[:third], word[third : 2 * third], word[2 * third :]
+    # Two slips leave one of three parts as it is, and each changes at most two of the letters that a word has.
+    near = [
+        other
+        for other in known
+        if (first in other or second in other or last in other)
+        and shortest <= len(other) <= longest
+        and len(letters.symmetric_difference(other)) <= 2 * MOST_SLIPS
+    ]
+    counted = [(other, count_slips(word, other, MOST_SLIPS)) for other in near]
+    return [(other, count) for other, count in counted if count <= MOST_SLIPS]
+
+
+def count_slips(first: str, second: str, limit: int) -> int:
+    """Return the Levenshtein distance of two words, or any number above `limit` if it is more."""
+    start, end = 0, min(len(first), len(second))
+    while start < end and first[start] == second[start]:
+        start += 1
+    first, second = first[start:], second[start:]
+    while first and second and first[-1] == second[-1]:
+        first, second = first[:-1], second[:-1]
+    if not first or not second or abs(len(first) - len(second)) > limit:
+        return max(len(first), len(second))
+    if limit <= 0:
+        return 1
+    # The first letters differ: one is changed, left out or added.
+    slips = count_slips(first[1:], second[1:], limit - 1)
+    slips = min(slips, count_slips(first[1:], second, limit - 1), count_slips(first, second[1:], limit - 1))
+    return slips + 1
+
+
+def semantic(question: Question) -> Scores:
     """Score the rarity of shared words over that of all words in name and description, or a model's similarity."""
     index = question.index
     if question.near is not None:
-        return np.clip(question.near, 0.0, 1.0)
-    both = np.zeros(index.size, np.float32)
+        return {slot: min(likeness, 1.0) for slot, likeness in enumerate(question.near)}
+    both: Scores = {}
     request_rarity = 0.0
     for term in question.request.terms:
         number = index.term_numbers.get(term.stem)
         rarity = index.rarity(index.frequency(number) if number is not None else 0)
         request_rarity += rarity
-        if number is not None:
-            both[_having(question, number)] += rarity
-    either = request_rarity + _text_rarities(index) - both
-    return np.where(either > 0, both / np.maximum(either, 1e-6), 0.0).astype(np.float32)
+        for slot in _having(question, number) if number is not None else ():
+            both[slot] = both.get(slot, 0.0) + rarity
+    rarities = _text_rarities(index)
+    return {slot: shared / max(request_rarity + rarities[slot] - shared, 1e-6) for slot, shared in both.items()}
 
 
-def intent(question: Question) -> Array:
+def intent(question: Question) -> Scores:
     """Score 1 if the name or id serves the request's intent, 0.5 if the description does."""
     index = question.index
-    scores = np.zeros(index.size, np.float32)
-    scores[[index.slots[text] for text in _tools_of_intent(question) if text in index.slots]] = 1.0
+    scores = {index.slots[text]: 1.0 for text in _tools_of_intent(question) if text in index.slots}
     for numbers in _doing(question):
-        fields: Array = np.full(index.size, _NAME | _DESCRIPTION, np.int32)
-        for number in numbers:
-            having, _ = unpack_postings(index.postings[number])
-            those: Array = np.zeros(index.size, np.int32)
-            those[having >> FIELD_BITS] = having & FIELD_MASK
-            fields &= those
-        value = np.where(fields & _NAME, 1.0, np.where(fields & _DESCRIPTION, 0.5, 0.0))
-        scores = np.maximum(scores, value.astype(np.float32))
+        tables = [index.having(number) for number in numbers]
+        for slot in set(tables[0]).intersection(*tables[1:]):
+            bits = reduce(and_, (table[slot] for table in tables))
+            value = 1.0 if bits & NAME else 0.5 if bits & DESCRIPTION else 0.0
+            scores[slot] = max(scores.get(slot, 0.0), value)
     return scores
 
 
@@ -253,16 +269,16 @@ def _doing(question: Question) -> list[list[int]]:
     return names
 
 
-def legacy_hybrid(question: Question) -> Array:
+def legacy_hybrid(question: Question) -> Scores:
     """Combine the four scores, as documented."""
-    index = question.index
-    total = np.zeros(index.size, np.float32)
+    total: Scores = {}
     for name, share in SHARES.items():
-        total += share * scored(question, name)
+        for slot, score in scored(question, name).items():
+            total[slot] = total.get(slot, 0.0) + share * score
     return total
 
 
-STRATEGIES: Final[dict[str, Callable[[Question], Array]]] = {
+STRATEGIES: Final[dict[str, Callable[[Question], Scores]]] = {
     "exact": exact,
     "fuzzy": fuzzy,
     "semantic": semantic,
@@ -271,8 +287,8 @@ STRATEGIES: Final[dict[str, Callable[[Question], Array]]] = {
 }
 
 
-def scored(question: Question, strategy: str) -> Array:
-    """Return the score of each slot under a strategy."""
+def scored(question: Question, strategy: str) -> Scores:
+    """Return the scores of slots under a strategy."""
     known = question.scores.get(strategy)
     if known is None:
         known = question.scores[strategy] = STRATEGIES[strategy](question)
@@ -283,14 +299,11 @@ def select_legacy(
     question: Question, options: Options, rates: Mapping[str, Rate], past: Mapping[str, Rate]
 ) -> tuple[list[dict[str, Json]], int]:
     """Return the results of one of the documented strategies, and the number of matching tools."""
-    index = question.index
-    scores = scored(question, options.strategy)
+    index, scores = question.index, scored(question, options.strategy)
     allowed = allowed_tools(index, options)
-    if allowed is not None:
-        scores = np.where(allowed, scores, 0)
-    slots = np.flatnonzero(scores > 0)
-    slots = slots[(-scores[slots]).argsort(kind="stable")]
-    ranked = scores[slots].astype(np.float64)
+    slots = [slot for slot, score in scores.items() if score > 0 and (allowed is None or allowed.has(slot))]
+    slots.sort(key=lambda slot: (-scores[slot], slot))
+    ranked = [scores[slot] for slot in slots]
     best, total = keep_best(index, ranked, slots, rates, options, past)
     reasons = [why(question, options.strategy, slot) for _, slot, _ in best]
     return shape_results(index, best, ranked, reasons, options, rates), total
@@ -303,7 +316,7 @@ def why(question: Question, strategy: str, slot: int) -> dict[str, Json]:
     matches: dict[str, tuple[float, int]] = {}
     features: dict[str, Json] = {}
     for name, share in shares.items():
-        value = float(scored(question, name)[slot])
+        value = scored(question, name).get(slot, 0.0)
         if value > 0:
             features[name] = round(share * value, 3)
             for word, likeness, bits in _speaking(question, name, slot, having):
@@ -327,35 +340,36 @@ def _speaking(question: Question, strategy: str, slot: int, having: dict[int, in
     # Each strategy matches words in its own way.
     if strategy == "fuzzy":
         for word, alike in within_two_slips(question).items():
-            similar = [(like, bits) for n, like in alike.items() if (bits := having.get(n, 0) & _NAME_AND_DESCRIPTION)]
+            similar = [(like, bits) for n, like in alike.items() if (bits := having.get(n, 0) & NAME_OR_DESCRIPTION)]
             matches += [(word, like, bits) for like, bits in similar]
     elif strategy == "semantic" and question.near is None:
         for term in terms:
             number = index.term_numbers.get(term.stem)
-            bits = having.get(number, 0) & _NAME_AND_DESCRIPTION if number is not None else 0
+            bits = having.get(number, 0) & NAME_OR_DESCRIPTION if number is not None else 0
             matches += [(term.plain, 1.0, bits)] if bits else []
     elif strategy == "intent" and question.intent is not None:
         single, phrases = _stems_of(tuple(question.intents[question.intent].keywords))
         keywords = single.union(*(phrase for phrase in phrases if phrase <= question.request.stems))
-        both = [reduce(and_, (having.get(n, 0) for n in name), _NAME_AND_DESCRIPTION) for name in _doing(question)]
+        both = [reduce(and_, (having.get(n, 0) for n in name), NAME_OR_DESCRIPTION) for name in _doing(question)]
         bits = reduce(or_, both, 0)
         matches += [(term.plain, 1.0, bits) for term in terms if term.stem in keywords]
     return matches
 
 
-def _having(question: Question, number: int) -> Array:
+def _having(question: Question, number: int) -> list[int]:
     """Return the slots with a word in the name or description."""
-    having, _ = unpack_postings(question.index.postings[number])
-    return having[(having & _NAME_AND_DESCRIPTION) > 0] >> FIELD_BITS
+    return [slot for slot, bits in question.index.having(number).items() if bits & NAME_OR_DESCRIPTION]
 
 
-def _text_rarities(index: Index) -> Array:
+def _text_rarities(index: WordIndex) -> dict[int, float]:
     """Return, by slot, the rarity of all words in name and description; recomputed when the index changes."""
     known = index.text_rarities
     if known is None or known[0] != index.version:
-        total = np.zeros(index.size, np.float64)
-        for posting in index.postings:
-            having, _ = unpack_postings(posting)
-            total[having[(having & _NAME_AND_DESCRIPTION) > 0] >> FIELD_BITS] += index.rarity(len(having))
+        total = dict.fromkeys(index.slots.values(), 0.0)
+        for number in index.term_numbers.values():
+            rarity = index.rarity(index.frequency(number))
+            for slot, bits in index.having(number).items():
+                if bits & NAME_OR_DESCRIPTION:
+                    total[slot] += rarity
         index.text_rarities = known = (index.version, total)
     return known[1]

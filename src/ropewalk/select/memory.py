@@ -25,11 +25,11 @@ import numpy as np
 
 from ..fast_dataclass import dataclass
 from ..journal.tool_usage import ToolUse
+from .lexicon import lexicon, products
 from .query import Request, Term, read_request
-from .text import lexicon, products
 
 if TYPE_CHECKING:
-    from .query import Reading
+    from .reading import Reading
 
 BOUND_QUANTILE: Final = 0.97  # of the requests that stay below the bound
 SAMPLE_SIZE: Final = 128  # remembered requests that are asked about

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, Final
 
 from ..errors import InvalidInput, Problem, RopewalkError
@@ -70,6 +72,12 @@ class Options:
     allow_tools: tuple[str, ...] | None = None
     category: tuple[str, ...] | None = None
     namespace: tuple[str, ...] | None = None
+
+
+@cache
+def missing_libraries() -> list[str]:
+    """Return the libraries of the extra `select` that are not installed; without one, `hybrid` is LEGACY_HYBRID."""
+    return [name for name in ("numpy", "rapidfuzz", "Stemmer") if find_spec(name) is None]
 
 
 def read_options(query: object, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Options:

@@ -8,21 +8,25 @@ Safe for concurrent use: one lock is held while a request is answered (about a m
 or removed. Large batches release the lock between chunks, so that requests are answered meanwhile.
 
 Strategies, index and vectors are imported where they are used: numpy and the word vectors load with the first tool.
+Without the extra `select` there is neither, and LEGACY_HYBRID replaces HYBRID.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..argument_checks import require_type, wrong_type
-from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, Problem
+from ..errors import ConfigError, InvalidInput, InvalidTool, InvalidValue, NotFound, Problem, install_command
 from ..journal.tool_usage import ToolUse, UseStore
 from ..notations.records import Record
 from ..tools.vendor_tools import LISTS, read_tool_list
 from ..values import Json, did_you_mean, gc_disabled
-from .options import NoTools, read_options
+from .options import NoTools, Options, missing_libraries, read_options
 from .tool_card import Card, card_of
 from .usage import Rate, Usage, use_of
 
@@ -33,8 +37,11 @@ if TYPE_CHECKING:
     from .embedding import Embedder, Vectors
     from .index import Index
     from .legacy import Intent
+    from .query import Request
+    from .word_index import WordIndex
 
 _MODEL_STRATEGIES: Final = ("hybrid", "semantic", "legacy_hybrid")  # strategies that use an embedding model
+log = logging.getLogger("ropewalk")
 _CHUNK: Final = 100  # tools added under one lock
 
 
@@ -43,6 +50,12 @@ class SelectionResult(Record):
 
     # Fields: success, query, strategy, results [{name, description, score, matches, category, inputSchema,
     # namespace?}], totalMatches, detectedIntent.
+
+
+@cache
+def _log_replacement() -> None:
+    """Log once that HYBRID is not installed."""
+    log.warning("tools are selected by the strategy legacy_hybrid; for hybrid: %s", install_command("select"))
 
 
 def _has_list(entry: object) -> bool:
@@ -78,7 +91,7 @@ class Selector:
     Raises:
         InvalidTool: A tool is wrong, or two tools have one name.
         InvalidInput: The table of intents is wrong.
-        ConfigError: `embedder` is not an embedding model.
+        ConfigError: `embedder` is not an embedding model, or the extra `select` is missing.
     """
 
     def __init__(
@@ -93,7 +106,7 @@ class Selector:
     ) -> None:
         self._past = past
         self._lock = threading.RLock()
-        self._loaded_index: Index | None = None
+        self._loaded_index: WordIndex | None = None
         self._embedder = embedder
         self._vectors = self._no_vectors()
         self._intents: Mapping[str, Intent] | None = None
@@ -113,18 +126,25 @@ class Selector:
             return len(self._loaded_index) if self._loaded_index is not None else 0
 
     @property
-    def _index(self) -> Index:
+    def _index(self) -> WordIndex:
         # An index loads the stemmer and the word vectors: wait until there is a tool.
         if self._loaded_index is None:
-            from .index import Index
+            if missing_libraries():
+                from .word_index import PlainIndex
 
-            self._loaded_index = Index()
+                self._loaded_index = PlainIndex()
+            else:
+                from .index import Index
+
+                self._loaded_index = Index()
         return self._loaded_index
 
     def _no_vectors(self) -> Vectors | None:
         """Create an empty set of vectors, or None without a model."""
         if self._embedder is None:
             return None
+        if missing := missing_libraries():
+            raise ConfigError(f"an embedding model needs {', '.join(missing)}: {install_command('select')}")
         from .embedding import Vectors
 
         return Vectors(self._embedder)
@@ -288,8 +308,10 @@ class Selector:
         settings = read_options(query, options, more)
         if len(self) == 0:
             raise NoTools()
-        from .hybrid import select_hybrid
-        from .legacy import INTENTS, Question, detect, select_legacy
+        if settings.strategy == "hybrid" and missing_libraries():
+            _log_replacement()
+            settings = replace(settings, strategy="legacy_hybrid")
+        from .legacy import INTENTS, detect
         from .query import read_request
 
         request = read_request(query)
@@ -299,23 +321,7 @@ class Selector:
         results: list[dict[str, Json]] = []
         total = 0
         if query.strip():
-            past = self._past() if self._learn else {}  # reads the store, so before the lock
-            # The model embeds the request outside of the lock, so that others are answered meanwhile.
-            use_model = self._vectors is not None and settings.strategy in _MODEL_STRATEGIES
-            if use_model:
-                with self._lock:
-                    vectors = self._current_vectors()
-                vectors.query(request.text)
-            with self._lock:
-                near = self._current_vectors().near(request.text, self._index.size) if use_model else None
-                rates = self._usage.rates() if self._learn else {}
-                if settings.strategy == "hybrid":
-                    memory = self._usage.memory() if self._learn else None
-                    results, total = select_hybrid(self._index, request, settings, near, memory, rates, past)
-                else:
-                    question = Question(self._index, request, intents, intent, near)
-                    results, total = select_legacy(question, settings, rates, past)
-
+            results, total = self._rank(request, settings, intents, intent)
         return SelectionResult(
             {
                 "success": True,
@@ -326,6 +332,31 @@ class Selector:
                 "detectedIntent": intent,
             }
         )
+
+    def _rank(
+        self, request: Request, settings: Options, intents: Mapping[str, Intent], intent: str | None
+    ) -> tuple[list[dict[str, Json]], int]:
+        """Return the results of a request, and the number of matching tools."""
+        from .legacy import Question, select_legacy
+
+        past = self._past() if self._learn else {}  # reads the store, so before the lock
+        # The model embeds the request outside of the lock, so that others are answered meanwhile.
+        use_model = self._vectors is not None and settings.strategy in _MODEL_STRATEGIES
+        if use_model:
+            with self._lock:
+                vectors = self._current_vectors()
+            vectors.query(request.text)
+        with self._lock:
+            near = self._current_vectors().near(request.text, self._index.size) if use_model else None
+            rates = self._usage.rates() if self._learn else {}
+            if settings.strategy == "hybrid":
+                from .hybrid import select_hybrid
+
+                memory = self._usage.memory() if self._learn else None
+                index = cast("Index", self._index)  # with the extra `select` there is no other
+                return select_hybrid(index, request, settings, near, memory, rates, past)
+            question = Question(self._index, request, intents, intent, None if near is None else near.tolist())
+            return select_legacy(question, settings, rates, past)
 
     # --- learning -----------------------------------------------------------------------------
 

@@ -2,13 +2,6 @@
 
 Every script is a word here; Chinese, Japanese and Thai, which put no spaces, become pairs of characters.
 
-General knowledge of words, the same for every registry: how common one is, what it is like, and its vector.
-
-`words.npz` is made by `bench/select_words.py` with all-MiniLM-L6-v2 (Apache-2.0): some 26,000 of its word pieces in the
-order of their frequency, each with a vector of 128 numbers and, for whole words, the nearest words. No model is run
-here: the vector of a text is the weighted sum of those of its words, which were taught to give what the model would.
-Refused: other languages than the model's (English); a word that is not there and cannot be put together has no vector.
-
 Which known word a misspelt one was meant to be.
 
 Each known word is found by itself with any one letter left out, so a look-up costs as many steps as the misspelt
@@ -22,19 +15,15 @@ abbreviation counts nearly as much as the full word.
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
-
-import numpy as np
 
 _V = TypeVar("_V")
 _Pieces: TypeAlias = tuple[tuple[str, str], ...]
@@ -105,7 +94,7 @@ class _Stems(threading.local):
     and those of them that are `telling`, no stop words."""
 
     def __init__(self) -> None:
-        native: Any = import_module("Stemmer").Stemmer("english", 0)  # only where tools are selected
+        native: Any = _native_stemmer()
         self.stem: _Met[str] = _Met(native.stemWord)
         self.pieces: _Met[_Pieces] = _Met(lambda surface: tuple(_split(surface, self.stem)))
         self.telling: _Met[_Pieces] = _Met(self._telling)
@@ -117,6 +106,14 @@ class _Stems(threading.local):
         pieces = self.pieces[surface]
         informative = tuple([piece for piece in pieces if piece[1] not in STOP])
         return pieces if len(informative) == len(pieces) else informative
+
+
+def _native_stemmer() -> Any:
+    """Return the stemmer in C of the extra `select`, or the one in Python, which gives the same stems."""
+    try:
+        return import_module("Stemmer").Stemmer("english", 0)
+    except ModuleNotFoundError:
+        return import_module("snowballstemmer").stemmer("english")
 
 
 _stems: _Stems | None = None
@@ -188,178 +185,6 @@ def _pairs(run: str) -> list[str]:
     if end < len(run):
         parts.append(run[end:].casefold())
     return parts
-
-
-Vector: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
-Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-
-COMMON: Final = 3e-4  # a word of this share of all text counts half
-TOGETHER: Final = 1024  # rows of vectors that are multiplied at once
-_SHORT: Final = frozenset(("ai", "id", "ip", "pr", "qr", "tv"))
-
-
-class Lexicon:
-    """The table in memory; made once per process by `lexicon`, of the file that comes with it."""
-
-    def __init__(self, table: Mapping[str, Any]) -> None:
-        pieces: list[str] = table["words"].tobytes().decode().split("\n")
-        self.vectors: Vector = table["vectors"] * table["lengths"].astype(np.float32)[:, None]
-        self._near, self._like = table["near"], table["like"]
-        self._pieces = pieces
-        self._row = {piece: row for row, piece in enumerate(pieces)}
-        self._longest: dict[str, int] = {}  # piece that begins with some two letters
-        for piece in pieces:
-            start = piece[: 4 if piece[:2] == "##" else 2]
-            if len(piece) > self._longest.get(start, 0):
-                self._longest[start] = len(piece)
-        share = 1.0 / (np.arange(len(pieces), dtype=np.float32) + 2.7)
-        share /= share.sum()
-        self.weights = (COMMON / (COMMON + share)).astype(np.float32)
-        self.size: int = self.vectors.shape[1]
-        self.rows = lru_cache(maxsize=100_000)(self._rows)
-        self.split = lru_cache(maxsize=20_000)(self._split)
-        self.nearest = lru_cache(maxsize=20_000)(self._nearest)
-        self._by_look: dict[tuple[str, int], list[str]] = {}
-
-    def weight(self, word: str) -> float | None:
-        """Return how much a word says by being rare in general (0 to 1); None for an unknown word."""
-        row = self._row.get(word)
-        return None if row is None else float(self.weights[row])
-
-    def near(self, word: str) -> list[tuple[str, float]]:
-        """Return words with a similar meaning and their similarity (0 to 1), nearest first."""
-        row = self._row.get(word)
-        if row is None or row >= len(self._near):
-            return []
-        both = zip(self._near[row].tolist(), self._like[row].tolist(), strict=True)
-        return [(self._pieces[n], like / 255.0) for n, like in both if like]
-
-    def _rows(self, word: str) -> tuple[int, ...]:
-        """Return the pieces that a word consists of, the longest first; () if they do not cover it."""
-        row_of_word = self._row.get(word)
-        if row_of_word is not None:
-            return (row_of_word,)
-        if len(word) > 32:
-            return ()
-        rows, remaining, mark = list[int](), word, 0
-        while len(remaining) > mark:  # what is left of the word, but for its beginning with the mark of a piece within
-            longest = self._longest.get(remaining[: mark + 2], mark + 1)
-            for end in range(min(len(remaining), longest), mark, -1):
-                row = self._row.get(remaining[:end])
-                if row is not None:
-                    rows.append(row)
-                    remaining, mark = f"##{remaining[end:]}", 2
-                    break
-            else:
-                return ()
-        return tuple(rows)
-
-    def pieces(self, words: Iterable[str]) -> tuple[list[int], Counts]:
-        """Return the pieces of some words, concatenated, and the number of pieces of each word."""
-        rows = [*map(self.rows, words)]
-        return [*chain.from_iterable(rows)], np.array([*map(len, rows)], np.int64)
-
-    def vector(self, words: list[tuple[str, float]]) -> Vector:
-        """Return the direction of words with weights: length 1, or 0 if none is known."""
-
-        # Pieces of a word share its weight.
-        rows, counts = self.pieces([word for word, _ in words])
-        weights = np.array([weight for _, weight in words]) / np.maximum(counts, 1)
-        direction: Vector = self.directions(rows, weights.repeat(counts)[None].astype(np.float32))[0]
-        return direction
-
-    def directions(self, rows: list[int], weights: Vector) -> Vector:
-        """Return the directions of several texts of these pieces, one for each row of weights."""
-        if not rows:
-            return np.zeros((len(weights), self.size), np.float32)
-        picked = np.array(rows, np.intp)
-        return _unit(weights @ self.vectors[picked])
-
-    def each_direction(self, rows: list[int], weights: Vector, lengths: Counts) -> Vector:
-        """The direction of each of several texts, given as the pieces of all with their weights, and how many each
-        has."""
-        picked = np.array(rows, np.intp)
-        weights, vectors = weights[None], self.vectors[picked]
-        total = np.zeros((len(lengths), self.size), np.float32)
-        start = 0
-        for n, end in enumerate(lengths.cumsum().tolist()):
-            np.matmul(weights[:, start:end], vectors[start:end], out=total[n : n + 1])
-            start = end
-        return _unit(total)
-
-    def _nearest(self, word: str) -> str | None:
-        """Return the known word that one is a misspelling of: same first letter, one slip, the more common first."""
-        from rapidfuzz.distance.OSA import distance
-        from rapidfuzz.process import extractOne
-
-        if not 6 <= len(word) <= 24:
-            return None
-        if not self._by_look:
-            looks: dict[tuple[str, int], list[str]] = {}
-            for piece in self._pieces:  # the common ones first
-                if len(piece) >= 5 and piece.isalpha():
-                    looks.setdefault((piece[0], len(piece)), []).append(piece)
-            self._by_look = looks
-        for length in (len(word), len(word) + 1, len(word) - 1):
-            match = extractOne(word, self._by_look.get((word[0], length), ()), scorer=distance, score_cutoff=1)
-            if match is not None:  # the first of those that are as near
-                return str(match[0])
-        return None
-
-    def _split(self, word: str) -> tuple[str, ...]:
-        """Return the words that were joined in one (`airquality`); () if it is not such a word."""
-        if word in self._row or not 6 <= len(word) <= 40 or not word.isascii() or not word.isalpha():
-            return ()
-        best: list[tuple[float, int]] = [(0.0, 0)]
-        for end in range(1, len(word) + 1):
-            options = [(best[end - 1][0] + 18.0, end - 1)]  # one letter left over
-            for start in range(max(0, end - 14), end - 1):
-                piece = word[start:end]
-                row = self._row.get(piece) if len(piece) > 2 or piece in _SHORT else None
-                if row is not None:
-                    options.append((best[start][0] + math.log(row + 10.0) + 3.0, start))
-            best.append(min(options))
-        pieces, end, left_over = [], len(word), 0
-        while end:
-            start = best[end][1]
-            if end - start == 1:
-                left_over += 1
-            else:
-                pieces.append(word[start:end])
-            end = start
-        return tuple(reversed(pieces)) if left_over <= 2 and len(pieces) + left_over > 1 and pieces else ()
-
-
-def _unit(total: Vector) -> Vector:
-    """Return the directions scaled to length 1; a zero stays zero."""
-    total /= np.maximum(np.sqrt(np.vecdot(total, total)), 1e-30)[:, None]
-    return total
-
-
-def products(rows: Vector, vector: Vector) -> Vector:
-    """The product of each row with a vector, in steps that BLAS does not divide among threads: those would wait for
-    one another, at the cost of all cores, longer than the whole takes."""
-    out: Vector = np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), TOGETHER):
-        np.matmul(rows[start : start + TOGETHER], vector, out=out[start : start + TOGETHER])
-    return out
-
-
-def _packaged() -> Lexicon:
-    with (files(__package__) / "words.npz").open("rb") as file, np.load(file) as table:
-        return Lexicon(table)
-
-
-_lexicon: Lexicon | None = None
-
-
-def lexicon() -> Lexicon:
-    """The lexicon, read at the first call."""
-    global _lexicon
-    if _lexicon is None:
-        with _making:
-            _lexicon = _lexicon or _packaged()
-    return _lexicon
 
 
 SHORTEST: Final = 5

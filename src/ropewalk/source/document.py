@@ -8,6 +8,7 @@ direction, so that a document cannot control the terminal.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from functools import cached_property
 import orjson
 
 from ..deadline import look_at_clock
-from ..errors import Place, Problem
+from ..errors import Place, Problem, display_path
 from ..fast_dataclass import dataclass
 from ..values import KEY_SPELLINGS, Json, camel, snake
 from .locations import Lines, Spot, inside
@@ -188,10 +189,12 @@ def render_problem(problem: Problem) -> str:
     place = problem.place
     if len(problem.path) > _MAX_PATH:
         problem = replace(problem, path=f"{problem.path[:_MAX_PATH]}…")
+    if place is not None and problem.path == f"{os.path.basename(place.file)}:{place.line}":  # the place again
+        problem = replace(problem, path="")
     message = escape_invisible(shorten(str(problem)))
     if place is None:
         return message
-    head = f"{escape_invisible(place.file)}:{place.line}:{place.column}: {message}"
+    head = f"{escape_invisible(display_path(place.file))}:{place.line}:{place.column}: {message}"
     if not place.text.strip():
         return head
 

@@ -1,6 +1,7 @@
 """Tools as Python stubs: a signature, a docstring, and a TypedDict for each object.
 
-A model reads a stub with fewer tokens than a JSON Schema, and writes calls that look like it.
+A model reads a stub with fewer tokens than a JSON Schema, and writes calls that look like it: `stub`. Type checkers and
+editors read the stub of a whole module: `servers_stub`. That one says everything, and every type in it is complete.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..source.document import escape_invisible
 from ..values import Json
 from .tool import Tool
 
@@ -26,6 +28,7 @@ _NAMES: Final[Mapping[str, str]] = {
 _DEEPEST: Final = 4  # objects in objects
 _MAX_DESCRIPTION: Final = 300  # characters of a description
 _MOST_CHOICES: Final = 12
+_LITERALS: Final = (str, bool, int, type(None))
 
 
 def stub(tool: Tool, name: str) -> str:
@@ -55,14 +58,100 @@ def stub(tool: Tool, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def servers_stub(servers: Mapping[str, Mapping[str, Tool] | None]) -> str:
+    """Return the stub of a module of servers, each with its tools by name, or None where they are unknown."""
+    class_names = set(servers)
+    lines = ["from typing import Any, Literal, NotRequired, TypedDict, Unpack", ""]
+    for server, tools in servers.items():
+        if not _is_name(server):
+            lines += [f"# No module can import the server {server!r}.", ""]
+        elif tools is None:
+            lines += [f"{server}: Any  # its tools are not known", ""]
+        else:
+            lines += [*_server_lines(server, tools, class_names), ""]
+    return "\n".join(lines)
+
+
+def _server_lines(server: str, tools: Mapping[str, Tool], class_names: set[str]) -> list[str]:
+    owner = _title(server)
+    # The methods of a class hide builtins of the same name from the annotations after them.
+    aliases = {name: f"_{name}" for name in _NAMES.values() if name in tools and name != "None"}
+    classes = [f"{alias} = {name}" for name, alias in aliases.items()]
+    methods: list[str] = []
+    for name, tool in tools.items():
+        if not _is_name(name) or name in ("Any", "Literal"):
+            methods.append(f"# call_tool({tool.id!r}, {{...}})")
+            continue
+        types = _Types(tool.input_schema, class_names, aliases)
+        results = _Types(tool.output_schema or {}, class_names, aliases)
+        methods += ["@staticmethod", f"async def {name}({_parameters(tool, owner + _title(name), types)}) -> "]
+        result = results.annotation(tool.output_schema, f"{owner}{_title(name)}Result") if tool.output_schema else "Any"
+        methods[-1] += f"{result}:"
+        methods.append(textwrap.indent(_full_docstring(tool, types), "    "))
+        classes += [*types.classes, *results.classes]
+    body = textwrap.indent("\n".join(methods) or "pass", "    ")
+    return [*classes, f"class _{owner}:\n{body}", "", f"{server}: _{owner}"]
+
+
+def _parameters(tool: Tool, owner: str, types: _Types) -> str:
+    """Return the parameters of a tool; those whose names Python has no syntax for are in a TypedDict."""
+    schema = types.followed(tool.input_schema)
+    required, properties = schema.get("required") or (), schema.get("properties") or {}
+    texts = []
+    for key in sorted(properties, key=lambda key: key not in required):
+        if _is_name(key):
+            annotation = types.annotation(properties[key], owner + _title(key))
+            texts.append(f"{key}: {annotation}" + ("" if key in required else " = ..."))
+    others = {key: inner for key, inner in properties.items() if not _is_name(key)}
+    more = schema.get("additionalProperties")
+    if others:
+        typed = types.annotation({"type": "object", "properties": others, "required": list(required)}, f"{owner}Others")
+        texts.append(f"**others: Unpack[{typed}]")
+    elif more or (more is None and "properties" not in schema):
+        texts.append(f"**others: {types.annotation(more, owner + 'Others') if isinstance(more, dict) else 'Any'}")
+    return "*, " * (bool(texts) and not texts[0].startswith("**")) + ", ".join(texts)
+
+
+def _full_docstring(tool: Tool, types: _Types) -> str:
+    properties = types.followed(tool.input_schema).get("properties") or {}
+    lines = (tool.description or tool.display_name).splitlines()
+    described = []
+    for key, schema in properties.items():
+        inner = types.followed(schema)
+        own = schema.get("description") if isinstance(schema, dict) else None
+        text = " ".join(str(own or inner.get("description") or "").split())
+        default = f"Default: {inner['default']!r}." if "default" in inner else ""
+        if text or default:
+            described.append(f"    {key}: {' '.join(filter(None, (text, default)))}")
+    if described:
+        lines += ["", "Args:", *described]
+    return _quoted(lines)
+
+
+def _quoted(lines: list[str]) -> str:
+    """Return a docstring."""
+    text = escape_invisible("\n".join(lines)).replace("\\", "\\\\").replace('"""', "'''")
+    if text.endswith('"'):
+        text = f'{text[:-1]}\\"'
+    return f'"""{text}"""' if len(lines) == 1 else f'"""{text}\n"""'
+
+
+def _is_name(text: str) -> bool:
+    """Return True for a name that a parameter, a member and an import can have."""
+    return text.isidentifier() and not keyword.iskeyword(text) and not text.startswith("_")
+
+
+def _title(text: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"[\W_]+", text))
+
+
 def _docstring(tool: Tool, properties: Mapping[str, Any], more: list[str]) -> str:
     lines = [_short(tool.description) or tool.display_name]
     for key, inner in properties.items():
         if isinstance(inner, dict) and inner.get("description"):
             lines.append(f"{key}: {_short(str(inner['description']))}")
     lines += [f"{key!r}: pass it in **{{...}}" for key in more]
-    text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
-    return f'"""{text}"""' if len(lines) == 1 else f'"""{text}\n"""'
+    return _quoted(lines)
 
 
 def _short(text: str) -> str:
@@ -73,61 +162,104 @@ def _short(text: str) -> str:
 class _Types:
     """The types of one schema; `classes` are the TypedDicts that they need, each with a name of its own."""
 
-    def __init__(self, root: Mapping[str, Any], class_names: set[str]) -> None:
+    # With `aliases`, other names of builtins, every type is complete; without, it is short.
+
+    def __init__(
+        self, root: Mapping[str, Any], class_names: set[str], aliases: Mapping[str, str] | None = None
+    ) -> None:
         self.root, self.class_names = root, class_names
         self.classes: list[str] = []
+        self._is_complete, self._aliases = aliases is not None, aliases or {}
         self._depth = 0
+        # The annotation behind each `$ref`, so that an object may contain itself.
+        self._by_ref: dict[str, str] = {}
 
     def followed(self, schema: Any) -> dict[str, Any]:
-        """Return the schema behind a `$ref` to a place in the same document."""
+        """Return the schema behind a `$ref` to a place in the same document, with the parts of an `allOf`."""
         for _ in range(8):
             way = schema.get("$ref") if isinstance(schema, dict) else None
-            if not isinstance(way, str) or not way.startswith("#/"):
+            if not isinstance(way, str) or not way.startswith("#"):
                 break
             target: Any = self.root
-            for part in way[2:].split("/"):
+            for part in way[2:].split("/") if len(way) > 2 else ():
                 target = target.get(part) if isinstance(target, dict) else None
             schema = target
-        return schema if isinstance(schema, dict) else {}
+        if not isinstance(schema, dict):
+            return {}
+        parts = schema.get("allOf")
+        if not isinstance(parts, list) or not parts or self._depth >= self._deepest:
+            return schema
+        self._depth += 1
+        merged = [*map(self.followed, parts), {key: value for key, value in schema.items() if key != "allOf"}]
+        self._depth -= 1
+        properties = {key: inner for part in merged for key, inner in (part.get("properties") or {}).items()}
+        required = [key for part in merged for key in part.get("required") or ()]
+        whole = {key: value for part in merged for key, value in part.items()}
+        return {**whole, **({"properties": properties, "required": required} if properties else {})}
+
+    @property
+    def _deepest(self) -> int:
+        return 3 * _DEEPEST if self._is_complete else _DEEPEST
 
     def annotation(self, schema: Json, class_name: str) -> str:
         """Return the annotation of a schema; `class_name` names the TypedDict of an object."""
-        inner = self.followed(schema)
-        if self._depth >= _DEEPEST:
+        way = schema.get("$ref") if isinstance(schema, dict) else None
+        if isinstance(way, str) and way in self._by_ref:
+            return self._by_ref[way]
+        if self._depth >= self._deepest:
             return "Any"
+        inner = self.followed(schema)
         self._depth += 1
         try:
-            return self._annotation(inner, class_name)
+            found = self._annotation(inner, class_name, way if isinstance(way, str) else "")
         finally:
             self._depth -= 1
+        if isinstance(way, str):
+            self._by_ref[way] = found
+        return found
 
-    def _annotation(self, schema: dict[str, Any], class_name: str) -> str:
+    def _annotation(self, schema: dict[str, Any], class_name: str, way: str = "") -> str:
         if "const" in schema:
-            return f"Literal[{schema['const']!r}]"
+            return self._literal([schema["const"]])
         if isinstance(schema.get("enum"), list):
-            return f"Literal[{', '.join(map(repr, schema['enum'][:_MOST_CHOICES]))}]"
+            return self._literal(schema["enum"])
         for word in ("anyOf", "oneOf"):
             if isinstance(schema.get(word), list):
                 return _union([self.annotation(item, class_name) for item in schema[word]])
-        kind = schema.get("type")
+        kind = schema.get("type", "object" if schema.get("properties") else None)
         if isinstance(kind, list):
-            return _union([self._annotation({**schema, "type": item}, class_name) for item in kind])
-        if kind == "array":
-            return f"list[{self.annotation(schema['items'], class_name)}]" if schema.get("items") else "list"
+            return _union([self._annotation({**schema, "type": item}, class_name, way) for item in kind])
+        if kind == "array" and (self._is_complete or schema.get("items")):
+            return f"{self._name('list')}[{self.annotation(schema.get('items'), class_name)}]"
         if kind == "object" and schema.get("properties"):
-            return self._object(schema, class_name)
-        return _NAMES.get(str(kind), "Any")
+            return self._object(schema, class_name, way)
+        if kind == "object" and self._is_complete:
+            value = self.annotation(schema.get("additionalProperties"), class_name)
+            return f"{self._name('dict')}[{self._name('str')}, {value}]"
+        return self._name(_NAMES.get(str(kind), "Any"))
 
-    def _object(self, schema: dict[str, Any], class_name: str) -> str:
+    def _literal(self, values: list[Json]) -> str:
+        if not self._is_complete:
+            return f"Literal[{', '.join(map(repr, values[:_MOST_CHOICES]))}]"
+        if any(type(value) not in _LITERALS for value in values) or not values:
+            return "Any"
+        return f"Literal[{', '.join(dict.fromkeys(map(repr, values)))}]"
+
+    def _name(self, name: str) -> str:
+        return self._aliases.get(name, name)
+
+    def _object(self, schema: dict[str, Any], class_name: str, way: str) -> str:
         required = schema.get("required") or ()
+        while class_name in self.class_names:
+            class_name += "_"
+        self.class_names.add(class_name)
+        if way:
+            self._by_ref[way] = class_name
         fields = {}
         for key, inner in schema["properties"].items():
             text = self.annotation(inner, class_name + "".join(filter(str.isalnum, key.title())))
             fields[key] = text if key in required else f"NotRequired[{text}]"
-        while class_name in self.class_names:
-            class_name += "_"
-        self.class_names.add(class_name)
-        if all(key.isidentifier() and not keyword.iskeyword(key) for key in fields):
+        if all(key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__") for key in fields):
             body = "\n".join(f"    {key}: {text}" for key, text in fields.items())
             self.classes.append(f"class {class_name}(TypedDict):\n{body}\n")
         else:

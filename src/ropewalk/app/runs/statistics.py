@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import RopewalkError
 from ...journal.protocol import ENDS
 from ...ops import calls_of
+from ...select.outcomes import tool_outcomes
 from ...select.usage import Rate
 from ...values import Json
 from .steps import late_attempts
@@ -54,8 +55,6 @@ def tool_stats(context: Context, *, since: float | None = None, limit: int = DEF
 
 def success_rates(context: Context, limit: int = DEFAULT_RATED) -> dict[str, Rate]:
     """Return in how many of the newest runs each tool succeeded, as runs with a request teach it."""
-    from ...select.hybrid import tool_outcomes  # brings numpy, which the selector has
-
     # A selection waits for this, so it ends with the run after which it has used its time, of the processor since a
     # busy machine should not change what is known. Results are not read: they may be large.
     end = time.thread_time() + _RATING_SECONDS
@@ -66,14 +65,12 @@ def success_rates(context: Context, limit: int = DEFAULT_RATED) -> dict[str, Rat
             break
         if row.status not in ENDS:
             continue
-        fingerprint, full_row = str(row.fingerprint), None
-        if fingerprint not in flows or not fingerprint or not context.store.durable:
+        fingerprint = str(row.fingerprint)
+        if fingerprint not in flows or not fingerprint:
             full_row = context.store.get_run(row.id)
             flows[fingerprint] = None if full_row is None else _flow_of(context, full_row)
         flow = flows[fingerprint]
-        # A store in memory keeps failures in the result alone.
-        result: Any = None if full_row is None else full_row.result
-        outcomes = {} if flow is None else tool_outcomes(flow, context.history(row.id), result or {})
+        outcomes = {} if flow is None else tool_outcomes(flow, context.history(row.id), {})
         for tool, success in outcomes.items():
             successes, failures = counts.get(tool, (0, 0))
             counts[tool] = successes + success, failures + (not success)

@@ -106,14 +106,16 @@ def steps(
     cutoff = reuse_cutoff(known, run)
     attempts = {entry.path: entry for entry in known if entry.kind == "attempt"}
     reported = {entry.path for entry in known if entry.kind in ("call_failed", "node")}
+    valued = {entry.path for entry in known if entry.kind == "node"}
     late = late_attempts(known)
     enclosing = _enclosing_paths(known)
     result = []
     for entry in listed:
-        # A failed attempt is shown by the entry of its node; a result that came too late by its failure.
+        # A failed attempt is shown by the entry of its node; a result that came too late by its failure. Only a run
+        # without a journal has the value after a handled call, and shows that.
         if entry.kind in NO_STEPS or (entry.kind == "attempt" and entry.path in reported):
             continue
-        if entry.kind == "call" and entry.path in late:
+        if (entry.kind == "call" and entry.path in late) or (entry.kind == "call_failed" and entry.path in valued):
             continue
         row = {**step(entry), "replayed": entry.ended < cutoff}
         # A block that failed has two entries, and so has a call whose result was rejected: they are one step.
@@ -240,10 +242,12 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
     listed = list(history)
     handled = {entry.path for entry in listed if _was_handled(entry)}
     retried = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
+    failed = {entry.path for entry in listed if entry.kind == "call_failed"}
     for entry in listed:
         if entry.kind == "undo" or (entry.kind == "row" and not _is_printed(entry)):
             continue
-        if (entry.kind == "node" and entry.path in handled) or (entry.kind == "call_failed" and entry.path in retried):
+        is_node_shown = entry.kind == "node" and (entry.path in handled or entry.path in failed)
+        if is_node_shown or (entry.kind == "call_failed" and entry.path in retried):
             continue  # the entry of its attempt says it
         event = event_of(run_id, entry, cutoff)
         if entry.kind == "call_failed" and entry.path in handled:

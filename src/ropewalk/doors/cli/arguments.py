@@ -6,16 +6,18 @@ Every value that cannot be read is a UsageError with its place. To add a kind of
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...errors import InvalidFlow
+from ...errors import InvalidFlow, UnsupportedSchema
+from ...schema import compile_schema
 from ...source.load import decoded, load, replace_file
 from ...source.locations import SYNTAX, Limits
-from ...values import MAX_BYTES, MAX_DEPTH
+from ...values import MAX_BYTES, MAX_DEPTH, Json, did_you_mean
 from .dispatch import UsageError
 
 _LIMITS: Final = Limits(size=MAX_BYTES, nesting=MAX_DEPTH)
@@ -69,22 +71,77 @@ def read_state(file: Path | None) -> dict[str, Any] | None:
     return state
 
 
-def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
-    """Read `name=value` pairs; a value that is not JSON is text."""
-    values: dict[str, Any] = {}
+def split_pairs(pairs: Iterable[str], option: str) -> dict[str, str]:
+    """Split `name=value` words."""
+    texts: dict[str, str] = {}
     for pair in pairs:
-        name, separator, value = pair.partition("=")
+        name, separator, text = pair.partition("=")
+        if pair.startswith("-") and option == "argument":
+            raise UsageError(f"{pair} comes after `--`, where nothing is an option; put it before `--`")
         if not separator or not name:
             raise UsageError(f"{option} {pair!r}: must be name=value")
-        if name in values:
+        if name in texts:
             raise UsageError(f"{option} {pair!r}: {name} is given twice")
-        try:
-            values[name] = load(value, name=f"{option} {name}", form="json", limits=_LIMITS).data
-        except InvalidFlow as error:
-            if not _is_syntax(error) and value.strip() not in _NON_JSON_NUMBERS:
-                raise _json_error(value, f"{option} {name}", f"{name}=", error) from None
-            values[name] = value
-    return values
+        texts[name] = text
+    return texts
+
+
+def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
+    """Read `name=value` pairs; a value that is not JSON is text."""
+    return {name: _read_value(name, text, option) for name, text in split_pairs(pairs, option).items()}
+
+
+def _read_value(name: str, text: str, option: str) -> Any:
+    try:
+        return load(text, name=f"{option} {name}", form="json", limits=_LIMITS).data
+    except InvalidFlow as error:
+        if not _is_syntax(error) and text.strip() not in _NON_JSON_NUMBERS:
+            raise _json_error(text, f"{option} {name}", f"{name}=", error) from None
+        return text
+
+
+def with_arguments(values: Any, texts: Mapping[str, str], schema: Json) -> Any:
+    """Add `name=value` words to an input; a value is text if the JSON Schema of the input wants text there."""
+
+    # `a.b=1` sets `b` in the object `a`, unless the schema has a property `a.b`.
+    if not texts:
+        return values
+    if values is not None and not isinstance(values, dict):
+        raise UsageError("--input must be a JSON object: NAME=VALUE adds to it")
+    result: dict[str, Any] = copy.deepcopy(values or {})
+    for name, text in texts.items():
+        inner, key, properties = result, name, _properties(schema)
+        while "." in key and key not in properties:
+            first, _, key = key.partition(".")
+            inner, properties = inner.setdefault(first, {}), _properties(properties.get(first))
+            if not isinstance(inner, dict):
+                raise UsageError(f"argument {name}: {first} is not an object")
+        if properties and key not in properties and (near := did_you_mean(key, properties)):
+            raise UsageError(f"argument {name}: unknown name {key!r}; did you mean {near}?")
+        if inside := next((other for other in texts if other.startswith(f"{name}.")), None):
+            raise UsageError(f"argument {name}: excludes {inside}; write one of them")
+        inner[key] = _typed(_read_value(name, text, "argument"), text, properties.get(key), schema)
+    return result
+
+
+def _properties(schema: Json) -> dict[str, Any]:
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _typed(value: Any, text: str, wanted: Json, root: Json) -> Any:
+    """Return a value, or its text if only that fits the schema of its property."""
+    if not isinstance(wanted, dict) or not isinstance(root, dict):
+        return value
+    try:
+        schema = compile_schema({**{key: root[key] for key in ("$defs", "definitions") if key in root}, **wanted})
+    except UnsupportedSchema:
+        return value
+    if not isinstance(value, str) and schema.is_valid(value):
+        return value
+    types = wanted.get("type")
+    is_text = schema.is_valid(text) or "string" in (types if isinstance(types, list) else [types])
+    return text if is_text else value
 
 
 def saved(file: Path, text: str) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "new": ("definitions:new", "Create a new project with a working example."),
-    "validate": ("definitions:validate", "Check a definition without running it."),
+    "validate": ("validate:validate", "Check definitions, or the whole project, without running them."),
     "preview": ("definitions:preview", "Preview a run: its nodes, their order and their tools."),
     "graph": ("definitions:graph", "Draw a definition as text, Mermaid or SVG."),
     "convert": ("definitions:convert", "Translate a definition to another notation."),
@@ -54,6 +54,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tools stats": ("tools:stats", "Show calls, failures and durations of each tool in past runs."),
     "tools pin": ("tools:pin", "Compare the tools of MCP servers with the approved ones, and approve changes."),
     "tools import": ("import_servers:import_servers", "Copy the MCP servers of another program to `ropewalk.toml`."),
+    "tools stubs": ("stubs:stubs", "Write the types of the tools of servers for type checkers and editors."),
     "tools login": ("login:login", "Log in at an MCP server in a browser."),
     "tools logout": ("login:logout", "Delete the login at an MCP server."),
     "trust": ("trust:trust", "Agree to the servers that the `.mcp.json` of the project starts."),

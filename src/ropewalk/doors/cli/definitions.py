@@ -1,4 +1,4 @@
-"""The commands `new`, `validate`, `preview`, `graph`, `convert` and `schema`: definitions, without running them.
+"""The commands `new`, `preview`, `graph`, `convert` and `schema`: definitions, without running them.
 
 `new` copies files of `template/`: each kind of definition is one of them, named `KIND.yaml`. The other
 commands read a definition and print what `App` says of it; no tool is called.
@@ -6,10 +6,9 @@ commands read a definition and print what `App` says of it; no tool is called.
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -17,91 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from ...check import UNKNOWN_TOOL, Checked
-from ...config.project import CONFIG_FILE
-from ...errors import InvalidFlow, Problem, install_command
+from ...errors import install_command
 from ...source.document import escape_invisible, json_text, render_problem
 from ...source.load import create_file, dump
-from ..errors import problem_payload, validity_payload, word_problem
+from ..errors import problem_payload
 from ..remedies import Door
 from .arguments import saved
-from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import Answer, UsageError
 from .options import Definition, Json, NoCode, Project
-from .output import notify
 from .session import Interrupts, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
-
-
-def validate(
-    source: Definition,
-    /,
-    *,
-    strict: Annotated[bool, Parameter(negative=(), help="Treat warnings as problems.")] = False,
-    allow_missing_tools: Annotated[
-        bool, Parameter(negative=(), help="Report unknown tools as warnings, which do not change the exit code.")
-    ] = False,
-    fresh: Fresh = False,
-    no_code: NoCode = False,
-    json: Json = False,
-    project: Project = None,
-) -> Answer:
-    """Check a definition and show every problem with its place. No tool is called.
-
-    The exit code is 3 if anything is wrong, or if a tool is unknown.
-    """
-    if source.name == CONFIG_FILE:
-        raise UsageError(f"{source} is the configuration of a project, not a definition; `ropewalk doctor` checks it")
-
-    async def work(app: App, _: Interrupts) -> Answer:
-        prefer_lists(app, fresh)
-        checked = await app.validate(source, allow_missing_tools=allow_missing_tools or no_code)
-        if _may_be_outdated(checked, cached_lists(app)) and ask_servers(app):
-            checked = await app.validate(source, allow_missing_tools=allow_missing_tools or no_code)
-        if checked.problems or app.toolbox.failures:
-            for line in cached_line(app):
-                notify(line)
-        of_schedules, of_others = _schedule_problems(app, source)
-        problems, warnings = [*checked.problems, *of_schedules], [*checked.warnings, *of_others]
-        # With --strict, warnings count as problems.
-        if problems or (strict and warnings):
-            error = InvalidFlow([*problems, *(warnings if strict else ())])
-            error.warnings = () if strict else tuple(warnings)
-            raise error
-        # A definition is valid without its tools, but it cannot run.
-        missing = sum(warning.keyword == UNKNOWN_TOOL for warning in warnings)
-        note = f", but cannot run: {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
-        if no_code:
-            unknown = f": {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
-            note = f" as far as it was checked{unknown}"
-        text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in warnings] + [f"{source}: valid{note}"]
-        return Answer(data=validity_payload((), warnings, Door.CLI), text="\n".join(text))
-
-    return with_app(work, near=source, project=project, store="memory", code=not no_code)
-
-
-def _schedule_problems(app: App, source: Path) -> tuple[list[Problem], list[Problem]]:
-    """Return what is wrong with the times of the schedules of a definition, and of the project's other schedules."""
-    if not app.settings.schedules:
-        return [], []
-    from ...workers.cron import schedule_faults  # few projects have schedules
-
-    own, others = list[Problem](), list[Problem]()
-    for name, error in schedule_faults(app.settings.schedules).items():
-        flow = Path(app.context.project or "", app.settings.schedules[name].flow)
-        (own if flow.resolve() == source.resolve() else others).extend(error.problems)
-    return own, others
-
-
-def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:
-    """Return True if a finding may come from a cached list: a tool is unknown, or the message names the server."""
-    return any(
-        problem.keyword == UNKNOWN_TOOL or re.search(rf"\b{re.escape(server)}\b", problem.message)
-        for problem in (*checked.problems, *checked.warnings)
-        for server in servers
-    )
 
 
 def preview(source: Definition, /, *, no_code: NoCode = False, json: Json = False, project: Project = None) -> Answer:

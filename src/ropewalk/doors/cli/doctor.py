@@ -29,11 +29,12 @@ from ...app.open_project import NOT_LOADED
 from ...app.preflight import misplaced
 from ...config.project import find_config_file, read_config
 from ...config.settings import Config
-from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command
+from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command, relative_paths
 from ...fast_dataclass import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.sqlite.doctor import Unfinished
 from ...journal.sqlite.wal_check import orphan_wal
+from ...select.options import missing_libraries
 from ...source.document import escape_invisible
 from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
@@ -161,7 +162,7 @@ class Report:
             if self._quiet:
                 continue
             self.clear()
-            first, *more = escape_invisible(finding.message).splitlines() or [""]
+            first, *more = escape_invisible(relative_paths(finding.message)).splitlines() or [""]
             line = f"{_STATE_MARKS[finding.state]} {escape_invisible(finding.name).ljust(_NAME_WIDTH)}  {first}"
             write_stdout("\n".join([line.rstrip(), *(f"    {text}" for text in more)]) + "\n")
 
@@ -251,6 +252,8 @@ def _check_packages() -> Iterator[Finding]:
     yield Finding("packages", "fault" if packages else "ok", message)
     if "mcp" in missing:
         yield Finding("mcp", "note", f"not installed; for MCP servers: {install_command('mcp')}")
+    if missing_libraries():
+        yield Finding("selection", "note", f"strategy legacy_hybrid; for hybrid: {install_command('select')}")
     yield _check_sqlite()
 
 

@@ -76,6 +76,14 @@ Input: TypeAlias = Annotated[
         help="Input as JSON, or @FILE with JSON or YAML; @- reads standard input.",
     ),
 ]
+Arguments: TypeAlias = Annotated[
+    str,
+    Parameter(
+        name="NAME=VALUE",
+        help="Values of the input, in addition to --input; `a.b=1` sets b in the object a. A value is read as JSON if"
+        " it is valid JSON, and as text if the schema of the input wants text.",
+    ),
+]
 Upgrade: TypeAlias = Annotated[
     bool,
     Parameter(

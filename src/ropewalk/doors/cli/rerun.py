@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import orjson
 from cyclopts import Parameter
 
-from ...errors import NotFound, RopewalkError
+from ...errors import NotFound, RopewalkError, display_path
 from ...events import Event
 from ...source.document import escape_invisible, json_text
 from ...source.load import dump
@@ -212,7 +212,7 @@ def case_text(file: Path, case: dict[str, Any]) -> str:
 def _test_lines(result: dict[str, Any]) -> Iterator[str]:
     mark = "✓" if result["passed"] else "↻" if result.get("updated") else "✗"
     note = ": accepted, the file now expects" if mark == "↻" else ""
-    yield escape_invisible(f"{mark} {result['file']}{note}")
+    yield escape_invisible(f"{mark} {display_path(result['file'])}{note}")
     if "said" in result:
         yield result["said"]
     for difference in result["differences"][:_MOST]:

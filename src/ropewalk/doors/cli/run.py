@@ -27,9 +27,10 @@ from ...ops import MODEL
 from ...source.document import escape_invisible, json_text, render_problem, shorten
 from ..errors import word_problem
 from ..remedies import Door
-from .arguments import read_input, read_pairs, read_state
+from .arguments import read_input, read_pairs, read_state, split_pairs, with_arguments
 from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import (
+    Arguments,
     Changed,
     Definition,
     Engine,
@@ -52,7 +53,7 @@ from .signals import Stay, Wait, store_options, wait_lines
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.prepared import Source
+    from ...app.prepared import Prepared, Source
     from ...app.start import OnEvent
     from ...journal.protocol import RunRow
     from ...notations.records import Outcome
@@ -122,7 +123,7 @@ _Priority: TypeAlias = Annotated[
 def run(
     source: Definition,
     /,
-    *,
+    *arguments: Arguments,
     input: Input = None,
     var: _Var = (),
     json: Json = False,
@@ -143,7 +144,8 @@ def run(
     project: Project = None,
 ) -> Answer:
     """Run a definition and print its result."""
-    input_value, variables, initial_state = read_input(input), read_pairs(var), read_state(state)
+    value, variables, initial_state = read_input(input), read_pairs(var), read_state(state)
+    texts = split_pairs(arguments, "argument")
     # Ropewalk learns from a request when the run ends, so the run must end in this process.
     if request is not None and (wait is False or queue is not None or priority != 100):
         raise InvalidInput([Problem(path="--request", message=_REQUEST_CONFLICT)])
@@ -151,19 +153,21 @@ def run(
     options: dict[str, Any] = {"run_id": id, "variables": variables or None, "concurrency": concurrency, "undo": undo}
 
     async def submit(app: App, definition: Source, on_event: OnEvent) -> str:
-        return await app.submit(definition, input_value, **options, on_event=on_event, queue=queue, priority=priority)
+        return await app.submit(definition, value, **options, on_event=on_event, queue=queue, priority=priority)
 
     async def start(definition: Source, app: App, on_event: OnEvent) -> Any:
         if queue is not None or priority != 100:
             return await app.wait(await submit(app, definition, on_event), on_event=on_event, park=not wait)
         return await app.run(
-            definition, input_value, **options, on_event=on_event, request=request, state=initial_state,
+            definition, value, **options, on_event=on_event, request=request, state=initial_state,
             keep_state=keep_state, park=not wait,
         )  # fmt: skip
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
+        nonlocal value
         ask_on_terminal(app)
         definition = await _load_with_warnings(app, source, variables)
+        value = with_arguments(value, texts, None if isinstance(definition, Path) else definition.flow.input_schema)
         if wait is False:
             return await _queued_answer(app, await submit(app, definition, None))
         follow = followed(
@@ -176,7 +180,7 @@ def run(
     return with_app(work, near=source, project=project, store=store, engine=engine)
 
 
-async def _load_with_warnings(app: App, source: Path, variables: Collection[str]) -> Source:
+async def _load_with_warnings(app: App, source: Path, variables: Collection[str]) -> Path | Prepared:
     """Load the definition and print its warnings to standard error."""
 
     # Problems and unknown tools are left to the run, which reports them again. `variables` are those of the command

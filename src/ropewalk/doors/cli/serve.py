@@ -49,6 +49,10 @@ def serve(
         tuple[str, ...],
         Parameter(negative=(), help="Additional host name under which clients reach this server; repeatable."),
     ] = (),
+    root_path: Annotated[
+        str,
+        Parameter(help="Path under which a proxy serves this server, such as /ropewalk, whether it strips it or not."),
+    ] = "",
     log: Log = "text",
     log_level: LogLevel = None,
     store: StoreAddress = None,
@@ -67,18 +71,23 @@ def serve(
         try:
             import uvicorn  # noqa: F401
 
+            from ..http.root_path import read_root_path
             from ..http.site import make_site
         except ModuleNotFoundError as error:
             raise ConfigError(f"`ropewalk serve` needs the package {error.name}: {install_command('serve')}") from None
+        try:
+            root = read_root_path(root_path)
+        except ValueError as error:
+            raise ConfigError(f"--root-path: {error}") from None
         listening = _listen(host, port)
         names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
         config = read_config(directory(near, project))
         flows = [*config.served_flows, *(str(file.resolve()) for file in files)]
-        site = make_site(app, token, hosts=names, home=config.directory, flows=flows)
+        site = make_site(app, token, hosts=names, home=config.directory, flows=flows, root_path=root)
         host_in_url = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         # The shell of the reader fills in a configured token, so that no log holds it.
         shown_token = token if configured_token is None else f"${TOKEN}"
-        write_stdout(f"http://{host_in_url}:{listening.getsockname()[1]}/?token={shown_token}\n")
+        write_stdout(f"http://{host_in_url}:{listening.getsockname()[1]}{root}/?token={shown_token}\n")
         async with recovering(app):
             await serve_until_cancelled(site, listening, _STREAM_GRACE)
         return Answer()

@@ -25,10 +25,10 @@ from ...source.document import escape_invisible, json_text
 from ...values import check_json, did_you_mean
 from ..errors import failure_text
 from ..remedies import Door, word_remedy
-from .arguments import read_input, read_pairs
+from .arguments import read_input, split_pairs, with_arguments
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import FAILED, Answer, UsageError
-from .options import Input, Json, Project, StoreAddress
+from .options import Arguments, Input, Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
 from .questions import ask_on_terminal
 from .session import Interrupts, directory, with_app, without_tools
@@ -161,13 +161,7 @@ def show(tool_id: str, /, *, fresh: Fresh = False, json: Json = False, project: 
 def call(
     tool_id: str,
     /,
-    *pairs: Annotated[
-        str,
-        Parameter(
-            name="NAME=VALUE",
-            help="Arguments of the tool. A value is read as JSON if it is valid JSON, otherwise as text.",
-        ),
-    ],
+    *arguments: Arguments,
     input: Input = None,
     request: Annotated[
         str | None,
@@ -180,14 +174,14 @@ def call(
     values = read_input(input)
     if values is not None and not isinstance(values, dict):
         raise UsageError("--input must be a JSON object: the tool's arguments by name")
-    arguments = {**(values or {}), **read_pairs(pairs, "argument")}
-
+    texts = split_pairs(arguments, "argument")
     is_saved_plan = tool_id.startswith("plans:")
 
     async def work(app: App, _: Interrupts) -> Answer:
         ask_on_terminal(app)
-        await app.jobs.find_tool(tool_id)
-        value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress, request=request)
+        tool = await app.jobs.find_tool(tool_id)
+        given = with_arguments(values or {}, texts, tool.input_schema)
+        value = await app.call_tool(tool_id, given, on_progress=None if json else _progress, request=request)
         text = value if isinstance(value, str) else json_text(value)
         return Answer(data={"tool": tool_id, "result": value}, text=escape_invisible(text))
 

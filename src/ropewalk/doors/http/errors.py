@@ -50,7 +50,7 @@ from ...values import did_you_mean
 from ..errors import error_payload, problem_payload
 from ..remedies import Door
 from .flow_files import FlowFiles
-from .health import route_path
+from .root_path import route_path
 
 _LONGEST: Final = 60  # characters of a value that are shown
 _MOST: Final = 200  # that are told of one request; each is looked at for what was meant, while nothing else is done

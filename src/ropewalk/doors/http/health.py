@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse
 
 from ...journal.address import run_sync_in_thread
 from ..security import Receive, Scope, Send, Site
+from .root_path import route_path
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
 LIVE, READY = "/healthz", "/readyz"
 _MAX_AGE: Final = 1.0  # seconds for which an answer of the store counts
 _PATIENCE: Final = 5.0  # seconds for the store to answer
-
-
-def route_path(scope: Scope) -> str:
-    """Return the path of a request without the prefix under which the app is mounted."""
-    path, root = str(scope["path"]), str(scope.get("root_path") or "")
-    return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
 
 class HealthChecks:

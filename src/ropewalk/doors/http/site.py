@@ -27,12 +27,13 @@ from starlette.exceptions import HTTPException
 
 from ...errors import RopewalkError
 from ...events import Event
-from ..security import SESSION, SESSIONS, AuthMiddleware, Sessions, Site
+from ..security import SESSION, SESSIONS, AuthMiddleware, Sessions, Site, at_root, root_of
 from . import definitions, plans, runs, tools
 from .errors import REFUSALS, Answer, Route, answer_error, answer_fault, answer_misfit, answer_refusal
 from .flow_files import FlowFiles
 from .health import HealthChecks
 from .live_runs import LiveRuns
+from .root_path import RootPath
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -106,6 +107,7 @@ async def metrics(request: Request) -> Response:
 
 STATIC: Final = Path(__file__).parents[1] / "web" / "static"
 LOST: Final = STATIC / "token.html"
+_INDEX: Final = (STATIC / "index.html").read_bytes()
 _ASSETS: Final = {file.name: file for file in sorted((STATIC / "assets").glob("*"))}
 _KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -123,12 +125,11 @@ async def asset(name: str) -> FileResponse:
 
 
 @page_router.get("/{path:path}")
-async def index(path: str) -> FileResponse:
+async def index(path: str, request: Request) -> Response:
     if path.lstrip("/").partition("/")[0].lower() == "api":
         raise HTTPException(404, "Not Found")
-    return FileResponse(
-        STATIC / "index.html", media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"}
-    )
+    page = at_root(_INDEX, request.scope)
+    return Response(page, media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"})
 
 
 sessions_router = APIRouter(prefix="/api", tags=["sessions"], route_class=Route, default_response_class=Answer)
@@ -153,19 +154,27 @@ async def logout(
     if all:
         ended += sessions.end_all()
     server: Any = request.scope.get("server")
-    cookie = sessions.clear_cookie(server[1] if server else None).decode()
+    cookie = sessions.clear_cookie(server[1] if server else None, root_of(request.scope)).decode()
     return Answer({"ended": ended}, headers={"set-cookie": cookie})
 
 
 def make_site(
-    app: App, token: str | None, *, hosts: Iterable[str] = (), home: Path | None = None, flows: Sequence[str] = ()
+    app: App,
+    token: str | None,
+    *,
+    hosts: Iterable[str] = (),
+    home: Path | None = None,
+    flows: Sequence[str] = (),
+    root_path: str = "",
 ) -> Site:
     """Build the HTTP API and the web UI of an app."""
 
     # The caller closes the app.
     # `token`: What every request must show as bearer token or cookie; None if another program checks requests.
+    # `root_path`: The prefix of a proxy; an app that mounts this one says its own.
     routes = _routes(app, FlowFiles(app, home, flows))
-    return HealthChecks(app, AuthMiddleware(routes, token, hosts, app.limits.file_size, LOST.read_bytes()))
+    guarded = AuthMiddleware(routes, token, hosts, app.limits.file_size, LOST.read_bytes())
+    return RootPath(HealthChecks(app, guarded), root_path)
 
 
 def api_of(app: App) -> dict[str, Any]:

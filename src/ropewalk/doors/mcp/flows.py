@@ -19,6 +19,7 @@ from ...app.flow_list import FlowFile
 from ...app.lookup import STORED
 from ...app.preflight import tools_of
 from ...app.start import Start
+from ...check import UNKNOWN_TOOL
 from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of, tool_name, value_of_run
@@ -252,6 +253,7 @@ class Flows:
         def load() -> Prepared:
             result = self._app.load(path)
             self._app.ensure(result)
+            self._log_warnings(result, path)
             return result
 
         def is_current() -> bool:
@@ -262,6 +264,14 @@ class Flows:
             return None
         tool = self._offer(f"file:{path}", loaded, self._of_file(loaded), self._task_of_file(loaded))
         return replace(tool, own=True, is_current=is_current)
+
+    def _log_warnings(self, prepared: Prepared, path: Path) -> None:
+        """Log the warnings of a flow that is offered, each once."""
+        for warning in self._app.definitions.check(prepared).warnings:
+            text = render_problem(word_problem(warning, Door.MCP))
+            if warning.keyword != UNKNOWN_TOOL and (text, path) not in self._told:
+                self._told.add((text, path))
+                log.log(self._broken_level, "%s", text)
 
     def _surroundings(self) -> tuple[int, int]:
         """Return a value that differs after a change of what files are checked against."""

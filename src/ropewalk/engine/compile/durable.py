@@ -42,7 +42,7 @@ from ..offload import evaluated
 from ..stack_trace import trace_of
 from ..timeouts import Deadline, TimedOut, clock
 from .calls import Direct, Lease, call_error, settled, start_with
-from .failures import inside, retry_after_of
+from .failures import inside, reason_of, retry_after_of
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
 """Makes a call with the arguments that it gets; the frame gives its idempotency key."""
@@ -245,7 +245,7 @@ def _append_failure(
     run: Any, node_slot: NodeSlot, path: str, exc: ToolError, args_digest: str, started: float
 ) -> asyncio.Future[None]:
     """Journal a failed call; a rejected result that the store refuses is replaced by a short text."""
-    data = _call_failure_data(run, exc)
+    data = _call_failure_data(run, node_slot, exc)
     committed: asyncio.Future[None]
     try:
         committed = run.log.append(Entry(path, "call_failed", node_slot.id, data, args_digest, started, run.now()))
@@ -264,12 +264,12 @@ async def _too_large(run: Any, node_slot: NodeSlot, entry: Entry, cause: Invalid
     return error
 
 
-def _call_failure_data(run: Any, failure: ToolError) -> dict[str, Json]:
+def _call_failure_data(run: Any, node_slot: NodeSlot, failure: ToolError) -> dict[str, Json]:
     """Return a failure call as JSON for `PastFailure`, with its rejected result, so that a person can accept it."""
     data: dict[str, Json] = {
         "tool": failure.tool_id,
         "op": failure.op,
-        "message": run.redact(failure.reason),
+        "message": run.redact(reason_of(failure, node_slot)),
         "retryable": failure.retryable,
         "kind": type(failure).__name__,
     }

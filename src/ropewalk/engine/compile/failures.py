@@ -53,18 +53,15 @@ def failure(
     return exc
 
 
-def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: int = 1) -> NodeFailed:
+def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, *, is_of_call: bool = True) -> NodeFailed:
     """Return a NodeFailed that names the node, with the exception as its cause."""
+
+    # A ToolError of a node with a tool is the failure of a call, unless the timeout of the node itself ended it.
     if isinstance(exc, SchemaMismatch):
         exc = SchemaMismatch(exc.place, frame[RUN].blamed(exc.problems))
-    reason = exc.reason if isinstance(exc, ToolError) else str(exc)
-    if isinstance(exc, ValidationFailed):
-        reason += _null_references(exc, node_slot)
-    message = frame[RUN].redact(reason)
+    message = frame[RUN].redact(reason_of(exc, node_slot))
     kind = attribute_of(exc, "kind") or type(exc).__name__  # a failure read back keeps its kind
-    failed = NodeFailed(
-        path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind, attempts=attempts
-    )
+    failed = NodeFailed(path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind)
     failed.ran, failed.ran_at = attribute_of(exc, "ran") is True, inside(frame[RUN].id, exc)
     failed.retryable = attribute_of(exc, "retryable") is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
@@ -73,7 +70,16 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
     if isinstance(exc, SchemaMismatch):
         failed.problems = exc.problems
     failed.__cause__ = exc
+    if is_of_call and node_slot.tool is not None and isinstance(exc, ToolError):
+        frame[RUN].add_failed_call(frame, node_slot, failed)
     return failed
+
+
+def reason_of(exc: Exception, node_slot: NodeSlot) -> str:
+    """Return the message of an exception of a node, with the references that were null where they must not be."""
+    if isinstance(exc, ValidationFailed):
+        return exc.reason + _null_references(exc, node_slot)
+    return exc.reason if isinstance(exc, ToolError) else str(exc)
 
 
 def retry_after_of(exc: BaseException | None) -> float | None:
@@ -121,7 +127,7 @@ def _null_references(exc: ValidationFailed, node_slot: NodeSlot) -> str:
 def late(node_slot: NodeSlot, frame: Frame, seconds: float) -> NodeFailed:
     """Return the failure of a node that exceeded its own timeout."""
     if node_slot.tool is not None:
-        return node_failure(ToolTimeout(node_slot.tool, seconds), node_slot, frame)
+        return node_failure(ToolTimeout(node_slot.tool, seconds), node_slot, frame, is_of_call=False)
     failed = NodeFailed(
         path_of(frame, node_slot), f"not done within {seconds:g} s", node=node_slot.name, tool=None, kind="ToolTimeout"
     )

@@ -35,7 +35,7 @@ from ...values import Json, did_you_mean
 from .. import fields as f
 from ..chain.compile import any_of
 from ..fields import Checker, Report, add_problem, check_schema, join, read_object
-from ..node_fields import DOCUMENT_FIELDS
+from ..node_fields import DOCUMENT_FIELDS, check_strict
 from .nodes import SCOPES, ExperienceNode, identifier, list_of, node_of
 
 CONCURRENCY: Final = 4
@@ -63,6 +63,7 @@ DOCUMENT: Final[dict[str, Checker]] = {
     "state": f.anything,
     "graph": f.anything,
     "inputSchema": f.mapping,
+    "strict": check_strict,
     "state_scope": f.one_of(SCOPES),
     "files": f.mapping,
 }

@@ -57,7 +57,7 @@ def reading_plan(document: Mapping[str, Any], project: Project, reader: PlanRead
         complete = InvalidFlow(problems)
         complete.unlisted = tuple(unlisted)
         found = (re.search(_UNKNOWN, problem.message) for problem in error.problems)
-        complete.unknown = tuple({match[1] for match in found if match and "." not in match[1]})
+        complete.unknown = tuple({match["name"] for match in found if match and "." not in match["name"]})
         raise complete from None
 
 
@@ -66,27 +66,36 @@ def _with_tools_named(problem: Problem, code: str, project: Project, names: Sequ
     unknown = re.search(_UNKNOWN, problem.message)
     if unknown is None:
         return problem
+    name = unknown["name"]
     # What a program awaits is a tool.
     if re.search(r"\bawait\s+$", code[: (problem.column or 1) - 1]):
         problem = replace(problem, keyword=UNKNOWN_TOOL)
-    toolbox = project.toolbox
-    server = _spaces_by_name(toolbox).get(unknown[1])
-    if server is None:
-        if (why := project.why(unknown[1])) is not None:
+    toolbox, spaces = project.toolbox, _spaces_by_name(project.toolbox)
+    # A tool of Python may have a namespace of its own, which is no source.
+    heads = {*spaces, *(each.partition(".")[0] for each in names if "." in each)}
+    if name not in heads and unknown["server"]:
+        near = did_you_mean(name, sorted(heads))
+        known = "" if near else f"; the servers are: {', '.join(sorted(heads)) or 'none'}"
+        return replace(problem, message=problem.message + known, suggestion=near)
+    if name not in heads:
+        if (why := project.why(name)) is not None:
             return replace(problem, message=f"{problem.message}; {why}", suggestion=None)
         # The compiler knows the names of the program and the language; the tools may be nearer.
-        known = names if problem.suggestion is None else [*names, problem.suggestion]
-        if unknown[1] in known:  # a flow that has not been read yet
+        known_names = names if problem.suggestion is None else [*names, problem.suggestion]
+        if name in known_names:  # a flow that has not been read yet
             return replace(problem, suggestion=None)
-        near = did_you_mean(unknown[1], known)
+        near = did_you_mean(name, known_names)
         return replace(problem, suggestion=near) if near else problem
+    server = spaces.get(name)
     called = re.match(r"\w+\.\w+", code[(problem.column or 1) - 1 :])
-    if toolbox.is_listed(server) and called is not None:
-        text, near = f"there is no tool {called[0]!r}", did_you_mean(called[0], names)
-    else:
+    if server is not None and not toolbox.is_listed(server):
         why = toolbox.failures.get(server, "it is not connected yet")
         text, near = f"the tools of server {server!r} are not known: {why}", None
-    message = problem.message.replace(f"{unknown[0]} is not defined", text)
+    elif called is None:
+        text, near = f"{name} is a server; call one of its tools: {name}.NAME()", None
+    else:
+        text, near = f"there is no tool {called[0]!r}", did_you_mean(called[0], names)
+    message = problem.message.replace(" is not defined", "").replace(unknown[0], text)
     return replace(problem, message=message, suggestion=near)
 
 
@@ -125,7 +134,7 @@ def _line_of(problem: Problem, code: str) -> int:
     return int(line[1]) if line else 0
 
 
-_UNKNOWN = r"(?:name|there is no tool) '([\w.:-]+)'"
+_UNKNOWN = r"(?:name|there is no (?:tool|(?P<server>server))) '(?P<name>[\w.:-]+)'"
 
 
 def entry_of(tool: Tool, effects: Mapping[str, str] | None = None) -> dict[str, Json]:

@@ -267,7 +267,9 @@ def _unknown(node: ast.Name, scope: Scope, root: ProgramScope) -> None:
     while current is not None:
         names.update(name for name in current.slots if not name.startswith("·"))
         current = current.parent
-    root.refuse(node, f"name '{node.id}' is not defined", did_you_mean(node.id, sorted(names)))
+    is_server = getattr(node, "is_server", False)
+    message = f"there is no server '{node.id}'" if is_server else f"name '{node.id}' is not defined"
+    root.refuse(node, message, did_you_mean(node.id, sorted(root.namespaces if is_server else names)))
 
 
 _KNOWN: Final = frozenset((*TYPE_NAMES, *EXCEPTIONS, *FUNCTIONS, "__name__"))

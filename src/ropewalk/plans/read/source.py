@@ -14,6 +14,7 @@ from typing import Final
 
 from ...expr.python.tree import children, walk
 from .problems import Problem, Unreadable, problem_at
+from .servers import use_servers
 
 GRAMMAR: Final = (3, 11)
 MAX_CHARACTERS: Final = 200_000
@@ -45,6 +46,7 @@ def parse(text: str) -> ast.Module:
     except (RecursionError, MemoryError):
         raise Unreadable([_too_deep(_longest_line(text), 1)]) from None
     problems = [*_too_large(tree), *_newer_grammar(tree, text)]
+    problems = problems or [*use_servers(tree, text)]
     if problems:
         raise Unreadable(problems)
     return tree

@@ -1,0 +1,180 @@
+"""The command `validate`: checks definitions, or a whole project, without running them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from ...check import UNKNOWN_TOOL, Checked
+from ...config.project import CONFIG_FILE, find_config_file, read_config
+from ...errors import InvalidFlow, NotFound, Problem, display_path
+from ...source.document import render_problem
+from ..errors import validity_payload, word_problem
+from ..remedies import Door
+from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
+from .dispatch import Answer, UsageError
+from .options import Json, NoCode, Project
+from .output import notify
+from .session import Interrupts, directory, with_app
+
+if TYPE_CHECKING:
+    from ...app.app import App
+    from ...app.flow_list import FlowFile
+
+
+@dataclass
+class _Findings:
+    """The problems and warnings of several definitions."""
+
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    checked: list[tuple[str, int]] = field(default_factory=list)
+    """The name of each definition and the number of its unknown tools."""
+
+
+def validate(
+    *sources: Annotated[
+        Path,
+        Parameter(
+            name="SOURCE",
+            help="Definitions: YAML or JSON files, FILE.py:NAME, or directories with an experience.yaml."
+            " (default: ropewalk.toml and every definition of the project)",
+        ),
+    ],
+    strict: Annotated[bool, Parameter(negative=(), help="Treat warnings as problems.")] = False,
+    allow_missing_tools: Annotated[
+        bool, Parameter(negative=(), help="Report unknown tools as warnings, which do not change the exit code.")
+    ] = False,
+    fresh: Fresh = False,
+    no_code: NoCode = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Check definitions and show every problem with its place. No tool is called.
+
+    Without SOURCE, it checks ropewalk.toml and every definition that `ropewalk serve` offers. The exit code is 3 if
+    anything is wrong, or if a tool is unknown.
+    """
+    found = _Findings()
+
+    async def work(app: App, _: Interrupts, *, named: list[Path]) -> Answer:
+        prefer_lists(app, fresh)
+        # A project was checked as far as its settings go when it was opened.
+        files = [source for source in named if source.name != CONFIG_FILE] if named else _project_definitions(app)
+        for source in files:
+            await _check_definition(app, source, found, allow_missing_tools or no_code)
+        _check_schedules(app, files, found)
+        if len(files) < len(named) or (not named and app.project is not None):
+            found.checked.append((display_path(Path(app.project or ".") / CONFIG_FILE), 0))
+        if found.problems or app.toolbox.failures:
+            for line in cached_line(app):
+                notify(line)
+        return Answer()
+
+    for near, group in _by_project(sources, project):
+        with_app(partial(work, named=group), near=near, project=project, store="memory", code=not no_code)
+    # Flows that share a function report its problems, too. With --strict, warnings count as problems.
+    found.problems, found.warnings = list(dict.fromkeys(found.problems)), list(dict.fromkeys(found.warnings))
+    if found.problems or (strict and found.warnings):
+        error = InvalidFlow([*found.problems, *(found.warnings if strict else ())])
+        error.warnings = () if strict else tuple(found.warnings)
+        raise error
+    text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in found.warnings]
+    text += [f"{name}: valid{_note(missing, no_code)}" for name, missing in found.checked]
+    return Answer(data=validity_payload((), found.warnings, Door.CLI), text="\n".join(text))
+
+
+def _note(missing: int, no_code: bool) -> str:
+    """Say what limits the validity of a definition: it is valid without its tools, but it cannot run."""
+    tools = f"{missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
+    if no_code:
+        return f" as far as it was checked{tools and ': '}{tools}"
+    return f", but cannot run: {tools}" if tools else ""
+
+
+def _by_project(sources: tuple[Path, ...], project: Path | None) -> list[tuple[Path | None, list[Path]]]:
+    """Group definitions by their projects, each of which is opened once; each group has a path in its project."""
+    if not sources:
+        return [(None, [])]
+    groups: dict[Path, list[Path]] = {}
+    for source in sources:
+        start = directory(source, project)
+        file = find_config_file(start)
+        groups.setdefault(start if file is None else file.parent, []).append(source)
+    return [(group[0], group) for group in groups.values()]
+
+
+def _project_definitions(app: App) -> list[Path]:
+    """Return the definitions that a server of the project offers, and those of its schedules."""
+    config = read_config(app.project or Path.cwd())
+    listed = app.jobs.flow_list(config.directory, config.served_flows)
+    offered = [file.path for file in listed.look().values() if listed.is_named or _is_definition(file)]
+    scheduled = [config.directory / schedule.flow for schedule in app.settings.schedules.values()]
+    files = [Path(display_path(file)) for file in dict.fromkeys([*offered, *scheduled])]
+    if not files and config.file is None:
+        raise UsageError(f"there is no definition and no {CONFIG_FILE} here; name the definitions to check")
+    return files
+
+
+def _is_definition(file: FlowFile) -> bool:
+    """Return True for a definition, also a broken one, and False for another document in the project directory."""
+    from ...notations.registry import kind_of_file, notation_of
+    from ...source.load import load
+
+    if file.path.suffix not in (".yaml", ".yml", ".json") or kind_of_file(str(file.path)) is not None:
+        return True
+    try:
+        document = load(file.path).data
+    except (InvalidFlow, NotFound):
+        return True
+    try:
+        notation_of(document)
+    except InvalidFlow as error:
+        return any(problem.suggestion for problem in error.problems)
+    return True
+
+
+async def _check_definition(app: App, source: Path, found: _Findings, allow_missing_tools: bool) -> None:
+    checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
+    if _may_be_outdated(checked, cached_lists(app)) and ask_servers(app):
+        checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
+    found.problems += _named(checked.problems, source)
+    found.warnings += _named(checked.warnings, source)
+    found.checked.append((str(source), sum(item.keyword == UNKNOWN_TOOL for item in checked.warnings)))
+
+
+def _check_schedules(app: App, files: Iterable[Path], found: _Findings) -> None:
+    """Report wrong times of schedules: a problem where the definition is checked, else a warning."""
+    if not app.settings.schedules:
+        return
+    from ...workers.cron import schedule_faults  # few projects have schedules
+
+    checked = {file.resolve() for file in files}
+    for name, error in schedule_faults(app.settings.schedules).items():
+        flow = Path(app.context.project or "", app.settings.schedules[name].flow)
+        (found.problems if flow.resolve() in checked else found.warnings).extend(error.problems)
+
+
+def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:
+    """Return True if a finding may come from a cached list: a tool is unknown, or the message names the server."""
+    return any(
+        problem.keyword == UNKNOWN_TOOL or re.search(rf"\b{re.escape(server)}\b", problem.message)
+        for problem in (*checked.problems, *checked.warnings)
+        for server in servers
+    )
+
+
+def _named(problems: Iterable[Problem], source: Path) -> list[Problem]:
+    """Return problems of one of several definitions, each with the name of its file."""
+    return [
+        problem
+        if problem.place is not None or str(source) in problem.message
+        else replace(problem, path=": ".join(filter(None, (str(source), problem.path))))
+        for problem in problems
+    ]

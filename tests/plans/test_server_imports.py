@@ -1,0 +1,124 @@
+"""Plans that import servers: `from ropewalk.servers import fs`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ropewalk import App, ToolError, plan, servers, tool
+from ropewalk.errors import InvalidTool
+from ropewalk.servers import fs, git, gitt  # type: ignore[attr-defined]
+from ropewalk.servers import git as history  # type: ignore[attr-defined]
+
+
+@tool(namespace="fs", name="read-file")
+async def read_file(path: str) -> str:
+    """Read a file."""
+    return f"text of {path}"
+
+
+@tool(namespace="git")
+async def log(count: int) -> list[str]:
+    """List commits."""
+    if count < 1:
+        raise ValueError("no commits")
+    return ["first"] * count
+
+
+@plan
+async def right(count: int) -> Any:
+    from ropewalk.servers import fs as files  # type: ignore[attr-defined]
+
+    try:
+        await git.log(count=0)
+    except ToolError as error:
+        return [str(error), await history.log(count=count), await fs.read_file("a"), await files.read_file(path="b")]
+
+
+@plan
+async def unknown_server() -> Any:
+    return await gitt.log(count=1)
+
+
+@plan
+async def far_server() -> Any:
+    from ropewalk.servers import postgres
+
+    return await postgres.query(sql="")
+
+
+@plan
+async def unknown_tool() -> Any:
+    return await fs.read_fil(path="a")
+
+
+@plan
+async def server_as_value() -> Any:
+    return [fs, await fs.read_file(path="a")]
+
+
+@plan
+async def whole_module() -> Any:
+    return await servers.fs.read_file(path="a")
+
+
+IMPORT = "from ropewalk.servers import NAME"
+PROBLEMS = [
+    (unknown_server, "there is no server 'gitt'; did you mean git?"),
+    (far_server, "there is no server 'postgres'; the servers are: fs, git"),
+    (unknown_tool, "there is no tool 'fs.read_fil'; did you mean fs.read_file?"),
+    (server_as_value, "fs is a server; call one of its tools: fs.NAME()"),
+    (whole_module, "servers.fs is not a tool; write from ropewalk.servers import fs"),
+]
+
+
+def test_a_plan_calls_the_tools_of_the_servers_that_it_imports() -> None:
+    with App("memory", tools=[read_file, log]) as app:
+        error, commits, *texts = app.run_sync(right, {"count": 2}).value
+    assert (error, commits, texts) == ("no commits", ["first", "first"], ["text of a", "text of b"])
+
+
+def test_a_wrong_import_says_at_its_use_what_would_be_right() -> None:
+    with App("memory", tools=[read_file, log]) as app:
+        found = {
+            definition.name: [str(problem) for problem in app.check(definition).problems] for definition, _ in PROBLEMS
+        }
+    assert found == {definition.name: [message] for definition, message in PROBLEMS}
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        ("from ropewalk.servers import fs\nreturn await fs.read_file(path='a')", "text of a"),
+        ("from ropewalk.servers import fs as x\nreturn await x.read_file(path='a')", "text of a"),
+        ("from ropewalk.servers import fs as x\nx = 3", "x is another name of the server fs; use another name here"),
+        (
+            "import ropewalk.servers",
+            "import of ropewalk.servers is not supported; write from ropewalk.servers import NAME",
+        ),
+        ("from ropewalk.servers import *", f"name the servers: {IMPORT}"),
+    ],
+)
+def test_the_program_of_a_model_may_import_servers(code: str, answer: str) -> None:
+    async def run() -> dict[str, Any]:
+        async with App("memory", tools=[read_file, log]) as app:
+            return await app.plans.run_plan(code)
+
+    done = asyncio.run(run())
+    assert done.get("result") == answer or done["problems"][0]["message"] == answer
+
+
+def test_python_imports_a_server_without_a_project_and_refuses_to_call_it() -> None:
+    assert [repr(fs), repr(fs.read_file), fs is servers.fs] == ["<server fs>", "<tool fs.read_file>", True]
+    assert [hasattr(servers, "__path__"), hasattr(fs, "__wrapped__")] == [False, False]
+    with pytest.raises(InvalidTool, match=r"fs.read_file .* elsewhere write await app.call_tool\('fs:read_file', "):
+        fs.read_file(path="a")
+
+
+def test_the_names_of_the_module_are_the_servers_of_the_project(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert dir(servers) == []
+    (tmp_path / "ropewalk.toml").write_text('[mcp.my-fs]\ncommand = "none"\n')
+    assert dir(servers) == ["my_fs"]
