@@ -120,7 +120,11 @@ def _messages(body: dict[str, Any]) -> Iterator[str]:
         for part in content if isinstance(content, list) else ():
             if role in ("tool", "system", "developer") and part.get("type") != "text":
                 yield f"Invalid value: '{part.get('type')}'. Supported values are: 'text'."
-            if role == "user" and part.get("type") == "image_url" and (problem := image_problem(part["image_url"]["url"])):
+            if (
+                role == "user"
+                and part.get("type") == "image_url"
+                and (problem := image_problem(part["image_url"]["url"]))
+            ):
                 yield problem
     if open_calls:
         yield "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."

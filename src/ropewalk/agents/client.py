@@ -29,6 +29,7 @@ from ..notations.agent import ENDS
 from ..schema_drafts import modern_schema
 from ..values import Json, digest
 from .decision import REASONS, json_instruction
+from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
 from .request_checks import REFUSAL_STATUSES, find_refused_part, limit_thinking, to_sendable_request
 
@@ -224,8 +225,11 @@ class ClaudeClient:
             raise no_price_error(body["model"])
         self._check_refused(body, request)
         try:
-            answer = await self._send(client, body, request, on_piece)
+            with noticing() as foreign:
+                answer = await self._send(client, body, request, on_piece)
         except APIStatusError as error:
+            if foreign:
+                raise ModelError(foreign[0]) from error
             part = find_refused_part(_message_of(error), body) if error.status_code in REFUSAL_STATUSES else None
             self._remember(part, body, _message_of(error))
             raise _refused_error(error, part) from error
@@ -276,7 +280,7 @@ class ClaudeClient:
 
             # Not the SDK's own default: that one, if its loop ended without `close`, closes itself in another loop.
             client = AsyncAnthropic(
-                http_client=DefaultAsyncHttpxClient(timeout=self.settings.timeout),
+                http_client=DefaultAsyncHttpxClient(timeout=self.settings.timeout, event_hooks={"response": [check]}),
                 api_key=self._key,
                 base_url=self.settings.base_url,
                 max_retries=self.settings.max_retries,

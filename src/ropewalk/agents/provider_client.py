@@ -22,10 +22,12 @@ from ..config.models import ModelSettings
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
+from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
 from .request_checks import to_sendable_request
 
 if TYPE_CHECKING:
+    from httpx2 import AsyncClient
     from pydantic_ai.models import Model
 
 KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -61,7 +63,7 @@ class ProviderClient:
 
     def __init__(self, settings: ModelSettings) -> None:
         self.settings = settings
-        self._models: weakref.WeakKeyDictionary[Any, Model[Any]] = weakref.WeakKeyDictionary()
+        self._models: weakref.WeakKeyDictionary[Any, tuple[Model[Any], AsyncClient]] = weakref.WeakKeyDictionary()
 
     @property
     def _label(self) -> str:
@@ -117,7 +119,7 @@ class ProviderClient:
             to_parameters(request, native=native),
             to_settings(request, self._options(), self.settings.extra),
         )
-        with self._errors():
+        with noticing() as foreign, self._errors(foreign):
             response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
         content, warnings = to_content(response)
         name, usage = response.model_name or self.settings.name, to_usage(response)
@@ -132,9 +134,9 @@ class ProviderClient:
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
-        model = self._models.pop(asyncio.get_running_loop(), None)
-        if model is not None:
-            await model.__aexit__(None, None, None)
+        _, http = self._models.pop(asyncio.get_running_loop(), (None, None))
+        if http is not None:
+            await http.aclose()
 
     def _options(self) -> dict[str, Any]:
         given = {"timeout": self.settings.timeout, "max_tokens": self.settings.max_tokens}
@@ -143,24 +145,25 @@ class ProviderClient:
         return {**_DEFAULTS, **set_options, **self.settings.options}
 
     async def _model(self) -> Model[Any]:
-        loop = asyncio.get_running_loop()
-        model = self._models.get(loop)
-        if model is None:
-            model = self._models[loop] = self._create()
-            await model.__aenter__()
-        return model
+        from httpx2 import AsyncClient
 
-    def _create(self) -> Model[Any]:
+        loop = asyncio.get_running_loop()
+        if loop not in self._models:
+            http = AsyncClient(timeout=_DEFAULTS["timeout"], follow_redirects=True, event_hooks={"response": [check]})
+            self._models[loop] = self._create(http), http
+        return self._models[loop][0]
+
+    def _create(self, http: AsyncClient) -> Model[Any]:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
-        from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
+        from pydantic_ai.providers import Provider, infer_provider_class
 
         key = os.environ.get(self.settings.key) if self.settings.key is not None else None
-        given = {"base_url": self.settings.base_url, "api_key": key}
+        given = {"base_url": self.settings.base_url, "api_key": key, "http_client": http}
         options = {name: value for name, value in given.items() if value is not None}
 
         def create(provider: str) -> Provider[Any]:
-            return infer_provider_class(provider)(**options) if options else infer_provider(provider)
+            return infer_provider_class(provider)(**options)
 
         try:
             model = infer_model(self._label, provider_factory=create)
@@ -171,8 +174,8 @@ class ProviderClient:
             raise ModelError(f"cannot use the model {self._label}: {error}") from error
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Turn the errors of pydantic-ai and the SDKs into ModelError."""
+    def _errors(self, foreign: list[str]) -> Iterator[None]:
+        """Turn the errors of pydantic-ai and the SDKs into ModelError; what is `foreign` is their cause."""
         from pydantic_ai.exceptions import (
             AgentRunError,
             ModelAPIError,
@@ -186,6 +189,8 @@ class ProviderClient:
         try:
             yield
         except ModelHTTPError as error:
+            if foreign:
+                raise ModelError(f"{self._label}: {foreign[0]}") from error
             later = error.in_stream and isinstance(error, (ModelServerError, ModelOverloadedError))
             advice = self._advice(error.status_code)
             message = f"{self._label} refused: {error.status_code}: {_message(error)}{advice}"
