@@ -315,7 +315,7 @@ class ClaudeClient:
         max_tokens = request.max_tokens or self.settings.max_tokens
         # `effort` is an option here, but belongs to `output_config` in the API.
         options = limit_thinking(dict(request.options), max_tokens)
-        effort = options.pop("effort", None)
+        effort, extra = options.pop("effort", None), options.pop("extra", None)
         body: dict[str, Any] = {
             "model": model,
             "max_tokens": max_tokens,
@@ -330,6 +330,8 @@ class ClaudeClient:
                 config["format"] = {"type": "json_schema", "schema": schema}
             else:
                 system = "\n\n".join(text for text in (system, json_instruction(request.schema)) if text)
+        if extra:
+            body["extra_body"] = extra
         if config:
             body["output_config"] = config
         if system:

@@ -94,7 +94,7 @@ class Models:
         notes: list[str] = []
         while True:
             try:
-                asked = replace(request, model=settings.name or None)
+                asked = replace(request, model=settings.name or None, options=_options(request, settings))
                 answer = await self._client(settings).turn(asked, on_piece)
                 if answer.stop_reason != "refusal" or not names:
                     return replace(answer, warnings=(*notes, *answer.warnings)) if notes else answer
@@ -166,6 +166,12 @@ def _create_own(settings: ModelSettings) -> ModelClient:
         raise ModelError(f"cannot use the model {settings.model}: the class has no method turn")
     client: ModelClient = made()
     return client
+
+
+def _options(request: Request, settings: ModelSettings) -> Mapping[str, Any]:
+    """Return the options of a request with the `extra` of the model; what the request says wins."""
+    extra = {**settings.extra, **(request.options.get("extra") or {})}
+    return {**request.options, "extra": extra} if extra else request.options
 
 
 def _label(settings: ModelSettings) -> str:

@@ -28,7 +28,7 @@ from .request_checks import to_sendable_request
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
-    from pydantic_ai.models import Model
+    from pydantic_ai.models import Model, ModelRequestParameters
 
 KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -104,7 +104,7 @@ class ProviderClient:
             raise ModelError(reason)
         await _import_package()
         model = await self._model()
-        from .provider_messages import stop_reason, to_content, to_messages, to_parameters, to_settings, to_usage
+        from .provider_messages import Names, stop_reason, to_content, to_messages, to_parameters, to_settings, to_usage
 
         request, notes = to_sendable_request(request)
         if request.priced and estimate_cost(self.settings.name, {}, self.settings.provider) is None:
@@ -114,14 +114,12 @@ class ProviderClient:
             instruction = json_instruction(request.schema)
             request = replace(request, system="\n\n".join(filter(None, (request.system, instruction))))
         use_stream = next((choice for choice in (request.stream, self.settings.stream) if choice is not None), True)
-        sent = (
-            to_messages(request),
-            to_parameters(request, native=native),
-            to_settings(request, self._options(), self.settings.extra),
-        )
+        names = Names(self.settings.provider, request.tools)
+        parameters = to_parameters(request, names, native=native)
+        sent = (to_messages(request, names), parameters, to_settings(request, self._options(), names))
         with noticing() as foreign, self._errors(foreign):
             response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
-        content, warnings = to_content(response)
+        content, warnings = to_content(response, names)
         name, usage = response.model_name or self.settings.name, to_usage(response)
         return Answer(
             content=content,
@@ -129,7 +127,7 @@ class ProviderClient:
             usage=usage,
             model=name,
             cost=estimate_cost(name, usage, self.settings.provider),
-            warnings=(*notes, *warnings),
+            warnings=(*notes, *_lost(self._label, model, parameters), *warnings),
         )
 
     async def close(self) -> None:
@@ -210,6 +208,16 @@ class ProviderClient:
         if status in (401, 403) and names:
             return f"; is {names[0]} right?"
         return "; is the name of the model right?" if status == 404 else ""
+
+
+def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> Iterator[str]:
+    """Yield a warning for each tool whose schema the provider does not take as it is."""
+    from .provider_messages import lost_keywords
+
+    sent = model.customize_request_parameters(parameters).function_tools
+    for before, after in zip(parameters.function_tools, sent, strict=True):
+        if words := lost_keywords(before.parameters_json_schema, after.parameters_json_schema):
+            yield f"tool {before.name}: {label} does not take {', '.join(words)} of its schema; left out"
 
 
 async def _import_package() -> None:

@@ -7,7 +7,7 @@ such as the signature of its thinking, stays in the block under `provider`, and 
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, cast
 
 from pydantic_ai.messages import (
@@ -42,14 +42,35 @@ STOP_REASONS: Final = {
     "content_filter": "refusal",
     "tool_call": "tool_use",
 }
+MAX_NAME: Final = 64
 _KEPT: Final = ("id", "signature", "provider_name", "provider_details")
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
+
+
+class Names:
+    """The names of tools as a provider takes them; Gemini's begin with a letter or an underscore."""
+
+    def __init__(self, provider: str, tools: Iterable[Mapping[str, Any]]) -> None:
+        self._is_google = provider.startswith("google")
+        self._received: dict[str, str] = {}
+        for name in (str(tool["name"]) for tool in tools):
+            self._received.setdefault(self.sent(name), name)
+
+    def sent(self, name: str) -> str:
+        """Return the name to send."""
+        if not self._is_google or name[:1].isalpha() or name.startswith("_"):
+            return name
+        return f"_{name}" if len(name) < MAX_NAME else f"_{name[1:]}"
+
+    def received(self, name: str) -> str:
+        """Return the name that the request had for what a model calls."""
+        return self._received.get(name, name)
 
 
 # --- requests -------------------------------------------------------------------------------------
 
 
-def to_messages(request: Request) -> list[ModelMessage]:
+def to_messages(request: Request, tools: Names) -> list[ModelMessage]:
     """Return the messages of a request; the system prompt is the instructions of the last one."""
     names: dict[str, str] = {}
     messages: list[ModelMessage] = []
@@ -58,13 +79,17 @@ def to_messages(request: Request) -> list[ModelMessage]:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if message["role"] == "assistant":
             names.update((block["id"], block["name"]) for block in blocks if block["type"] == "tool_use")
-            messages.append(ModelResponse(parts=list(map(_response_part, blocks))))
+            messages.append(ModelResponse(parts=[_response_part(block, tools) for block in blocks]))
         else:
-            messages.append(ModelRequest(parts=_request_parts(blocks, names), instructions=request.system or None))
+            messages.append(
+                ModelRequest(parts=_request_parts(blocks, names, tools), instructions=request.system or None)
+            )
     return messages
 
 
-def _request_parts(blocks: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[ModelRequestPart]:
+def _request_parts(
+    blocks: Iterable[Mapping[str, Any]], names: Mapping[str, str], tools: Names
+) -> list[ModelRequestPart]:
     results: list[ModelRequestPart] = []
     content: list[UserContent] = []
     for block in blocks:
@@ -72,7 +97,7 @@ def _request_parts(blocks: Iterable[Mapping[str, Any]], names: Mapping[str, str]
             id = block["tool_use_id"]
             result = _result_content(block.get("content", ""))
             outcome: Literal["success", "failed"] = "failed" if block.get("is_error") else "success"
-            results.append(ToolReturnPart(names.get(id, ""), result, id, outcome=outcome))
+            results.append(ToolReturnPart(tools.sent(names.get(id, "")), result, id, outcome=outcome))
         else:
             content += _user_content(block)
     if content:
@@ -104,14 +129,14 @@ def _user_content(block: Mapping[str, Any]) -> list[UserContent]:
     return [f"[{kind}: this model cannot see it]"]
 
 
-def _response_part(block: Mapping[str, Any]) -> ModelResponsePart:
+def _response_part(block: Mapping[str, Any], tools: Names) -> ModelResponsePart:
     kept = {key: value for key, value in (block.get(PROVIDER) or {}).items() if key in _KEPT}
     if block["type"] == "text":
         kept.pop("signature", None)
         return TextPart(block["text"], **kept)
     if block["type"] == "tool_use":
         kept.pop("signature", None)
-        return ToolCallPart(block["name"], block.get("input"), block["id"], **kept)
+        return ToolCallPart(tools.sent(block["name"]), block.get("input"), block["id"], **kept)
     if block["type"] == "thinking":
         # Thinking of Claude has its signature beside it.
         kept = kept or {"signature": block.get("signature"), "provider_name": "anthropic"}
@@ -121,12 +146,12 @@ def _response_part(block: Mapping[str, Any]) -> ModelResponsePart:
     return TextPart(f"[{block['type']}: this model cannot see it]")
 
 
-def to_parameters(request: Request, *, native: bool) -> ModelRequestParameters:
+def to_parameters(request: Request, names: Names, *, native: bool) -> ModelRequestParameters:
     """Return the tools and the answer's schema of a request; `native` if the model answers by a schema."""
     # Strict schemas would change what an argument that is left out means.
     tools = [
         ToolDefinition(
-            name=tool["name"],
+            name=names.sent(tool["name"]),
             parameters_json_schema=tool["input_schema"],
             description=tool.get("description"),
             strict=False,
@@ -139,12 +164,32 @@ def to_parameters(request: Request, *, native: bool) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=answer)
 
 
+def lost_keywords(before: Json, after: Json) -> list[str]:
+    """Return the keywords of a JSON Schema that a provider does not take."""
+    replaced = {"const": "enum", "format": "description", "title": "type", "$schema": "type"}
+    kept = set(_keywords(after))
+    return sorted({word for word in _keywords(before) if word not in kept and replaced.get(word) not in kept})
+
+
+def _keywords(schema: Json) -> Iterator[str]:
+    if isinstance(schema, list):
+        for inner in schema:
+            yield from _keywords(inner)
+    elif isinstance(schema, dict):
+        for word, inner in schema.items():
+            yield word
+            if word in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
+                yield from _keywords(list(as_object(inner).values()))
+            elif word not in ("enum", "const", "default", "examples", "example", "required"):
+                yield from _keywords(inner)
+
+
 def as_object(schema: Json) -> dict[str, Any]:
     """Return a JSON Schema as an object."""
     return schema if isinstance(schema, dict) else {}
 
 
-def to_settings(request: Request, options: Mapping[str, Any], extra: Mapping[str, Any]) -> ModelSettings:
+def to_settings(request: Request, options: Mapping[str, Any], names: Names) -> ModelSettings:
     """Return the settings of a request, over the options of the model."""
     settings: dict[str, Any] = dict(options)
     if request.max_tokens is not None:
@@ -159,18 +204,20 @@ def to_settings(request: Request, options: Mapping[str, Any], extra: Mapping[str
     choice = request.options.get("tool_choice")
     if isinstance(choice, Mapping):
         named = choice.get("type") == "tool"
-        settings["tool_choice"] = [choice["name"]] if named else _CHOICES.get(str(choice.get("type")), "auto")
+        settings["tool_choice"] = (
+            [names.sent(choice["name"])] if named else _CHOICES.get(str(choice.get("type")), "auto")
+        )
         if choice.get("disable_parallel_tool_use"):
             settings["parallel_tool_calls"] = False
-    if extra:
-        settings["extra_body"] = dict(extra)
+    if extra := request.options.get("extra"):
+        settings["extra_body"] = extra
     return cast(ModelSettings, settings)
 
 
 # --- answers --------------------------------------------------------------------------------------
 
 
-def to_content(response: ModelResponse) -> tuple[list[dict[str, Any]], list[str]]:
+def to_content(response: ModelResponse, names: Names) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the blocks of an answer, and a warning for each part that has no block."""
     blocks: list[dict[str, Any]] = []
     warnings: list[str] = []
@@ -184,10 +231,8 @@ def to_content(response: ModelResponse) -> tuple[list[dict[str, Any]], list[str]
             kept.setdefault("provider_name", response.provider_name or "")
             blocks.append({"type": "thinking", "thinking": part.content, PROVIDER: kept})
         elif isinstance(part, ToolCallPart):
-            arguments = _arguments(part.args)
-            blocks.append(
-                {"type": "tool_use", "id": part.tool_call_id, "name": part.tool_name, "input": arguments, **provider}
-            )
+            call = {"id": part.tool_call_id, "name": names.received(part.tool_name)}
+            blocks.append({"type": "tool_use", **call, "input": _arguments(part.args), **provider})
         else:
             warnings.append(f"a part of the answer of the kind {part.part_kind} was left out")
     return blocks, warnings
