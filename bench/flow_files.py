@@ -24,6 +24,7 @@ import httpx2
 from mcp.client import Client
 
 from ropewalk import App
+from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.flows import Flows
@@ -59,7 +60,7 @@ async def over_http(home: Path) -> AsyncIterator[Call]:
     """Serve the flows of a directory over HTTP."""
     body = {"definition": {"kind": "file", "id": "f0.yaml"}, "input": {"text": "x"}, "wait": 60}
     async with open_project(home) as app:
-        transport = httpx2.ASGITransport(make_site(app, None, home=home))
+        transport = httpx2.ASGITransport(make_site(app, None, files_of=lambda app: FlowFiles(app, home)))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
 
             async def call() -> None:

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -67,6 +68,13 @@ def document(page: Page) -> None:
 
 
 VIEWS = [
+    View("overview", "/overview", "duty"),
+    View("overview-week", "/overview?range=7d", "duty"),
+    View("overview-ordinary", "/overview"),
+    View("overview-empty", "/overview", "empty"),
+    View("overview-huge", "/overview", "huge"),
+    View("schedules", "/schedules", "duty"),
+    View("schedules-empty", "/schedules", "empty"),
     View("runs", "/runs"),
     View("runs-chosen", "/runs", act=lambda page: [page.get_by_label(f"Compare digest-{n}").check() for n in (1, 2)]),
     View("runs-none", "/runs?text=nothing-is-called-this"),
@@ -81,6 +89,18 @@ VIEWS = [
     View("run-partial", "/runs/partial?node=each%2Fstock"),
     View("run-agent", "/runs/agent"),
     View("run-agent-node", "/runs/agent?node=agent%2Fturn"),
+    View("run-logs", "/runs/import-1?view=logs"),
+    View("run-logs-live", "/runs/live?view=logs"),
+    View("run-logs-cut", "/runs/ledger?view=logs"),
+    View("run-logs-none", "/runs/refund-1?view=logs"),
+    View(
+        "run-node-logs", "/runs/import-1?node=rows", act=lambda page: page.get_by_role("tab", name="Logs").last.click()
+    ),
+    View(
+        "run-stack",
+        "/runs/import-1?node=rows",
+        act=lambda page: [one.click() for one in page.get_by_text("in load_rows").all()],
+    ),
     View("run-costs", "/runs/agent?view=costs"),
     View("run-data", "/runs/digest-1?view=data"),
     View("run-hebrew", "/runs/strange-0?node=%D7%97%D7%99%D7%A4%D7%95%D7%A9"),
@@ -129,10 +149,31 @@ VIEWS = [
     View("unauthorised", "/runs", token=False),
 ]
 FOR_DOCS = {
+    ("overview", 1280, "light"), ("tools", 1280, "light"),
     ("runs", 1280, "light"), ("run", 1280, "light"), ("timeline", 1280, "dark"), ("diff", 1280, "light"),
     ("large", 1280, "light"), ("definition", 1280, "light"), ("tools-select", 1280, "light"),
-    ("run-costs", 1280, "dark"), ("run-waiting", 360, "light"), ("runs", 360, "dark"),
+    ("run-costs", 1280, "dark"), ("run-logs", 1280, "light"), ("run-waiting", 360, "light"), ("runs", 360, "dark"),
 }  # fmt: skip
+
+
+SCHEDULES = """
+[schedules.nightly-import]
+cron = "30 2 * * *"
+flow = "import.json"
+timezone = "Europe/Berlin"
+queue = "imports"
+
+[schedules.price-watch]
+cron = "*/10 * * * *"
+flow = "import.json"
+
+[schedules.month-end]
+cron = "0 7 1-3 1,4,7,10 mon-fri"
+flow = "import.json"
+
+[queues.imports]
+concurrency = 1
+"""
 
 
 @contextlib.contextmanager
@@ -140,9 +181,12 @@ def served(project: str, folder: Path) -> Iterator[str]:
     """A project of this name, filled, and a server over it; gives its address."""
     if not (folder / "ropewalk.toml").exists():
         shutil.copytree(HERE / "pictured", folder, dirs_exist_ok=True)
-        modules = {"empty": "", "huge": '[tools]\nmodules = ["tools", "many_tools"]\n'}.get(
-            project, '[tools]\nmodules = ["tools"]\n'
-        )
+        tools = '[tools]\nmodules = ["tools"]\n'
+        modules = {
+            "empty": "",
+            "huge": '[tools]\nmodules = ["tools", "many_tools"]\n',
+            "duty": tools + SCHEDULES,
+        }.get(project, tools)
         (folder / "ropewalk.toml").write_text(modules)
         if project != "empty":
             subprocess.run([sys.executable, "fill.py", project], cwd=folder, check=True)
@@ -154,7 +198,8 @@ def served(project: str, folder: Path) -> Iterator[str]:
             url = process.stdout.readline().partition("/?token=")[0]
             for run in LIVE.get(project, []):
                 if post(url, "/api/runs", run).get("new") is False:  # of a project that was kept
-                    post(url, f"/api/runs/{run['runId']}/resume", {})
+                    with contextlib.suppress(urllib.error.HTTPError):  # the server has taken it by itself
+                        post(url, f"/api/runs/{run['runId']}/resume", {})
             yield url
         finally:
             process.terminate()  # what waits stays where it is; the next start begins it anew

@@ -1,4 +1,4 @@
-"""Write the reference pages from the code, docs/reference/commands.md and docs/reference/http.md, and the help of
+"""Write the reference pages from the code, docs/reference/commands.md, definitions.md and http.md, and the help of
 commands, src/ropewalk/doors/cli/help.txt.
 
     python scripts/reference.py [FOLDER]
@@ -141,7 +141,55 @@ def _kind(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "any JSON"))
 
 
-PAGES = {"commands.md": commands, "http.md": http}
+PARTS = {
+    "chain": ("branch",),
+    "experience": ("graph", "edge", "loop", "pipeline", "phase", "runtime", "state", "field", "source"),
+    "every format": ("on_error", "for_each", "wait", "undo", "budget"),
+}
+"""The objects inside of definitions, by format."""
+
+
+def definitions() -> Iterator[str]:
+    """Every key of every format, as the JSON Schemas describe it."""
+    from ropewalk.notations.descriptions import DESCRIPTIONS
+    from ropewalk.notations.json_schema import schema_of
+
+    yield "# Keys of definitions\n"
+    yield MADE
+    yield (
+        "Every key, with the text that [editors](../editors.md#keys-and-tools-in-yaml) show. Examples and rules are\n"
+        "on the pages of the formats; [Nodes in every notation](../node-fields.md) says what they share.\n"
+    )
+    for kind in ("chain", "composition", "composite", "experience", "agent", "plan"):
+        schema = schema_of(kind)
+        yield from _keys(f"## {kind}", schema["properties"])
+        node = schema["$defs"].get("node") or schema["properties"].get("steps", {}).get("items")
+        if node is not None:
+            yield from _keys(f"## {kind}: {'node' if 'node' in schema['$defs'] else 'step'}", node["properties"])
+        own: dict[tuple[str, str], list[str]] = {}
+        for rule in node["allOf"] if "node" in schema["$defs"] else ():
+            if "then" in rule:
+                ((_, pattern),) = rule["if"]["patternProperties"].items()
+                word = re.sub(r"\[(.).\]|\\s\*|[\^$]", r"\1", pattern["pattern"]).replace("[-_]", "-")
+                for key, value in rule["then"]["properties"].items():
+                    own.setdefault((key, value["description"]), []).append(f"`{word}`")
+        if own:
+            title = f"## {kind}: keys of one {'kind' if kind == 'experience' else 'type'} of node"
+            yield from _keys(title, {f"{key}` of {', '.join(words)}": text for (key, text), words in own.items()})
+        for part in PARTS.get(kind, ()):
+            yield from _keys(f"## {kind}: {part}", DESCRIPTIONS[part])
+    for part in PARTS["every format"]:
+        yield from _keys(f"## {part}", DESCRIPTIONS[part])
+
+
+def _keys(title: str, texts: dict[str, Any]) -> Iterator[str]:
+    yield f"{title}\n\n| key | meaning |\n|---|---|"
+    for key, text in texts.items():
+        yield f"| `{key}{'' if '`' in key else '`'} | {_text(text if isinstance(text, str) else text['description'])} |"
+    yield ""
+
+
+PAGES = {"commands.md": commands, "definitions.md": definitions, "http.md": http}
 
 
 def main(folder: Path) -> None:

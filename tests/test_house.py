@@ -29,7 +29,7 @@ SOURCE = PROJECT / "src" / "ropewalk"
 LAYERS: list[set[str]] = [
     {"fast_dataclass"},
     {"errors"},
-    {"argument_checks", "deadline", "problems", "values"},
+    {"argument_checks", "deadline", "duration", "problems", "values"},
     {"schema_defaults"},
     {"content", "events", "redaction", "schema", "source"},
     {"config", "expr", "journal", "schema_drafts"},

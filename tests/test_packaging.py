@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import packages_distributions
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
+from packaging.requirements import Requirement
 
 from ropewalk.errors import install_command
 
@@ -35,6 +36,28 @@ def declared() -> dict[str, str]:
     extras = project["optional-dependencies"].values()
     listed = [*project["dependencies"], *(one for extra in extras for one in extra)]
     return {bare(one): one for one in listed if not one.startswith("ropewalk")}
+
+
+def base_distributions() -> set[str]:
+    """The distributions that an installation without an extra has."""
+    found, names = set[str](), list(tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"])
+    while names:
+        requirement = Requirement(names.pop())
+        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if applies and bare(requirement.name) not in found:
+            found.add(bare(requirement.name))
+            names += distribution(requirement.name).requires or ()
+    return found
+
+
+def test_an_installation_without_extras_stays_small() -> None:
+    """53 MB of files take 81 MB on a disk, with the bytecode that `pip` writes; the limit is 90."""
+    names = base_distributions()
+    assert names.isdisjoint({"numpy", "rapidfuzz", "pystemmer", "pydantic", "mcp"})
+    listed = [file for name in names for file in distribution(name).files or () if file.suffix != ".pyc"]
+    sizes = [file.size or 0 for file in listed]
+    sizes += [file.stat().st_size for file in (PROJECT / "src").rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    assert 40e6 < sum(sizes) < 58e6, sum(sizes)
 
 
 IMPORT = re.compile(r"^[ \t]*(?:from|import) +([A-Za-z_]\w*)[\w.]*(?: +import\b| +as\b| *(?:#.*)?$)", re.MULTILINE)

@@ -485,3 +485,51 @@ def test_a_call_that_has_not_finished_fails_for_its_file(project: Path) -> None:
     in_project(project, begin)
     (project / "answer.yaml").unlink()
     in_project(project, end)
+
+
+MIDDLE = """
+kind: chain
+name: middle
+result: $output.b
+nodes:
+- {id: a, type: tool, tool: answer, params: {q: rope}}
+- {id: w, type: wait, approval: go}
+- {id: b, type: tool, tool: flaky, params: {text: $output.a.s}}
+"""
+AROUND = """
+kind: chain
+name: outer
+nodes:
+- {id: m, type: tool, tool: middle}
+- {id: last, type: tool, tool: shout, params: {text: $output.m}}
+"""
+
+
+@pytest.mark.parametrize("gone", ["answer.yaml", "middle.yaml"])
+def test_a_run_continues_inside_a_flow_that_has_not_finished_without_its_files(project: Path, gone: str) -> None:
+    (project / "shout_tools.py").write_text(TOOLS + FLAKY)
+    (project / "middle.yaml").write_text(MIDDLE)
+    (project / "outer.yaml").write_text(AROUND)
+
+    async def begin(app: App) -> None:
+        assert (await app.run(project / "outer.yaml", run_id="one", park=True)).status == "waiting"
+
+    async def end(app: App) -> None:
+        await asyncio.to_thread(app.runs.approve, "one", "m/w")
+        failed = await app.resume("one")
+        assert (failed.status, failed.errors[0]["message"]) == ("failed", "b: not yet")
+        # A middle flow that starts from nothing needs all files, and so does a fork, which calls it again.
+        with pytest.raises(InvalidFlow, match="'middle'"):
+            await app.runs.retry("one", ["m"])
+        with pytest.raises(InvalidFlow, match="'middle'"):
+            await app.runs.fork("one")
+        (project / "fixed").touch()
+        assert (await app.runs.retry("one")).results == {"m": "ROPE!", "last": "ROPE!"}
+        # The fork of a run with a finished call copies its result.
+        assert (await app.runs.fork("one", at=["last"])).results == {"m": "ROPE!", "last": "ROPE!"}
+        with pytest.raises(InvalidFlow, match="'middle'"):
+            await app.runs.fork("one", at=["m"])
+
+    in_project(project, begin)
+    (project / gone).unlink()
+    in_project(project, end)

@@ -22,7 +22,7 @@ PROJECT = Path(__file__).parents[1]
 
 def test_the_reference_is_what_the_code_says(tmp_path: Path) -> None:
     runpy.run_path(str(PROJECT / "scripts" / "reference.py"))["main"](tmp_path)
-    for page in ("commands.md", "http.md"):
+    for page in ("commands.md", "definitions.md", "http.md"):
         kept = (PROJECT / "docs" / "reference" / page).read_text(encoding="utf-8")
         assert (tmp_path / page).read_text(encoding="utf-8") == kept, "run python scripts/reference.py"
 

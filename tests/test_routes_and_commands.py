@@ -35,6 +35,12 @@ COMMAND_OF: Final[dict[str, str]] = {
     "GET /api/definitions/{}/{}/drawing": "graph",
     "POST /api/validate": "validate",
     "POST /api/preview": "preview",
+    "GET /api/overview": "overview",
+    "GET /api/schedules": "schedules ls",
+    "POST /api/schedules/{}/run": "schedules run",
+    "POST /api/schedules/{}/pause": "schedules pause",
+    "POST /api/schedules/{}/resume": "schedules resume",
+    "GET /api/tool-stats": "tools stats",
     "GET /api/tools": "tools ls",
     "POST /api/tools/select": "tools select",
     "GET /api/tools/{}": "tools show",
@@ -43,6 +49,7 @@ COMMAND_OF: Final[dict[str, str]] = {
 """By route (`METHOD /path`, `{}` for each part that varies) the command that does the same."""
 NO_COMMAND: Final[dict[str, str]] = {
     "GET /api/runs/{}/arguments": "`runs export` has them in the test that it writes",
+    "GET /api/runs/{}/actions": "commands say why they refuse",
     "GET /api/runs/{}/content/{}": "bytes for the web UI; `runs export` has what refers to them",
     "GET /api/definitions": "who has the files has their names",
     "GET /api/definitions/file/{}": "it is a file",
@@ -60,16 +67,15 @@ NO_ROUTE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("new", "convert", "schema", "tools stubs", "test", "n8n build", "chat"), "works on files, or in a terminal"
     ),
-    **dict.fromkeys(("serve", "mcp", "worker", "completion"), "starts or sets up a process"),
+    **dict.fromkeys(("serve", "dev", "mcp", "worker", "completion"), "starts or sets up a process"),
     **dict.fromkeys(("doctor", "bench"), "looks at this machine"),
     **dict.fromkeys(
         ("runs prune", "store copy", "tools pin", "tools import", "trust"), "for whoever owns the store, or the project"
     ),
     **dict.fromkeys(("tools login", "tools logout"), "for whoever has the browser and the logins of this machine"),
     **dict.fromkeys(("runs export", "runs release", "runs cancel"), "for whoever owns the store, or a synonym"),
-    **dict.fromkeys(("workers ls", "schedules ls", "schedules run", "schedules pause"), "for whoever owns the workers"),
-    "schedules resume": "for whoever owns the workers",
-    **dict.fromkeys(("tools learnt", "tools stats"), "for whoever owns the store"),
+    "workers ls": "`GET /api/overview` lists them",
+    "tools learnt": "for whoever owns the store",
 }
 """The commands without a route, and why."""
 

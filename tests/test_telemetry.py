@@ -22,6 +22,16 @@ from ropewalk.telemetry import from_environment, instrument
 pytestmark = pytest.mark.anyio
 
 
+# The names of the conventions for generative AI, release 0.1.0, that Ropewalk uses. The package of names in Python
+# still has those of semantic conventions 1.41.
+CONVENTIONS = {
+    "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model",
+    "gen_ai.response.finish_reasons", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens",
+    "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_write.input_tokens", "gen_ai.tool.name",
+    "gen_ai.tool.call.id", "gen_ai.tool.type", "gen_ai.agent.name",
+}  # fmt: skip
+
+
 class Seen:
     """An app whose runs are traced into memory."""
 
@@ -91,7 +101,9 @@ async def test_a_run_is_a_span_and_its_nodes_are_below_it_as_they_are_nested() -
     assert attributes["gen_ai.tool.name"] == "later"
     assert attributes["gen_ai.tool.call.id"] == "r/l[1]/in"
     run = dict(spans["invoke_workflow c"].attributes or {})
-    assert (run["gen_ai.workflow.name"], run["ropewalk.run.id"], run["ropewalk.run.status"]) == ("c", "r", "completed")
+    assert "gen_ai.workflow.name" not in run
+    assert run["gen_ai.operation.name"] == "invoke_workflow"
+    assert (run["gen_ai.agent.name"], run["ropewalk.run.id"], run["ropewalk.run.status"]) == ("c", "r", "completed")
 
 
 async def test_spans_of_a_tool_are_below_its_node_also_when_nodes_run_at_once() -> None:
@@ -148,14 +160,18 @@ async def test_a_composed_tool_is_a_run_below_the_call_of_it() -> None:
 async def test_a_turn_of_a_model_says_what_it_took() -> None:
     seen = Seen(later, model=ScriptedModel(wants("later", {"x": 1}), "done"))
     async with seen.app as app:
-        done = await app.run({"kind": "agent", "name": "helper", "prompt": "go", "tools": ["later"]})
+        done = await app.run({"kind": "agent", "name": "helper", "model": "m1", "prompt": "go", "tools": ["later"]})
     assert done.status == "completed", done.to_dict()
-    chats = [s for s in seen.spans if s.name == "chat"]
-    assert len(chats) == 2
+    chats = [s for s in seen.spans if s.name == "chat m1"]
+    assert [s.kind for s in chats] == [trace.SpanKind.CLIENT] * 2
     attributes = dict(chats[0].attributes or {})
     assert attributes["gen_ai.operation.name"] == "chat"
     assert attributes["gen_ai.response.finish_reasons"] == ("tool_use",)
+    assert (attributes["gen_ai.provider.name"], attributes["gen_ai.request.model"]) == ("anthropic", "m1")
     assert isinstance(attributes["gen_ai.usage.input_tokens"], int)
+    assert not [name for name in attributes if name.startswith("gen_ai.") and name not in CONVENTIONS]
+    (point, _) = seen.points("gen_ai.client.inference.duration")[0]
+    assert (point["gen_ai.operation.name"], point["gen_ai.request.model"]) == ("chat", "m1")
     assert "invoke_agent helper" in {span.name for span in seen.spans}
 
 
@@ -187,8 +203,12 @@ async def test_durations_are_measured() -> None:
             await app.run({"kind": "chain", "name": "c", "nodes": [call("a", "later", x=1), call("b", "later", x=1)]})
         await app.run({"kind": "chain", "name": "d", "nodes": [{**call("f", "fails"), "maxRetries": 0}]})
     runs = seen.points("ropewalk.run.duration")
-    assert ({"gen_ai.workflow.name": "c", "ropewalk.run.status": "completed"}, 2) in runs
-    tools = seen.points("gen_ai.client.operation.duration")
+    assert ({"gen_ai.agent.name": "c", "ropewalk.run.status": "completed"}, 2) in runs
+    workflows = seen.points("gen_ai.invoke_agent.duration")
+    named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": "c"}
+    assert (named, 2) in workflows
+    assert ({**named, "gen_ai.agent.name": "d", "error.type": "failed"}, 1) in workflows
+    tools = seen.points("gen_ai.execute_tool.duration")
     assert ({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "later"}, 4) in tools
     failed = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "fails", "error.type": "ExecutionFailed"}
     assert (failed, 1) in tools
@@ -248,3 +268,23 @@ async def test_a_watcher_that_raises_keeps_the_others_from_nothing() -> None:
         await app.run({"kind": "chain", "name": "c", "nodes": [call("a", "later", x=1)]})
     assert ("a", "invoke_workflow c") in seen.tree()
     assert [str(exc) for exc in told][:1] == ["run.started"]
+
+
+async def test_exporters_are_named_by_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", TracerProvider())  # not to leave ours behind
+    environ = {"OTEL_TRACES_EXPORTER": "console,jaeger", "OTEL_METRICS_EXPORTER": "console"}
+    async with App("memory", tools=[later]) as app:
+        telemetry = from_environment(app, environ)
+        assert telemetry is not None
+        await app.run({"kind": "chain", "name": "c", "nodes": [call("a", "later", x=1)]})
+        telemetry.close()
+        assert (
+            from_environment(app, {"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "x"}) is None
+        )
+    out, err = capsys.readouterr()
+    assert out == ""
+    for name in ("execute_tool later", "invoke_workflow c", "gen_ai.execute_tool.duration"):
+        assert f'"name": "{name}"' in err, name
+    assert "OTEL_TRACES_EXPORTER: 'jaeger' is not supported; use otlp, console, none" in caplog.text

@@ -80,7 +80,7 @@ CAUSES = {
     23: "python -c \"import socket; s = socket.create_server(('127.0.0.1', 0)); "
     + "import subprocess; subprocess.run(['ropewalk', 'serve', '--port', str(s.getsockname()[1])])\"",
     24: f'python -c "{NO_UVICORN}; from ropewalk.doors.cli.main import main; main()"',
-    25: "ropewalk worker --store sqlite:///x.db",
+    25: "ropewalk worker --store memory",
     26: "ropewalk runs ls --store postgresql://nobody@127.0.0.1:1/none",
 }
 

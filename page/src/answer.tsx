@@ -13,13 +13,13 @@ const asks = (wait: Wait) => {
 };
 
 /** The form of an MCP server, or the address that it wants somebody to open. */
-function QuestionForm({ question, send }: { question: Question; send: (payload: Json) => Promise<unknown> }) {
+function QuestionForm({ question, send, kind }: { question: Question; send: (payload: Json) => Promise<unknown>; kind: string }) {
   const { form, send: sendForm } = useForm(question.schema, "Answer", "payload");
   return (
     <form onSubmit={(event) => event.preventDefault()}>
       {question.url ? <p><code>{question.url}</code> <Copy text={question.url} label="Copy the address" /></p> : form}
       <div className="acts">
-        <Act kind="main" does={() => (question.url ? send(true) : sendForm(send))}>{question.url ? "I have opened it" : "Answer"}</Act>
+        <Act kind={kind} does={() => (question.url ? send(true) : sendForm(send))}>{question.url ? "I have opened it" : "Answer"}</Act>
         <Act kind="danger" does={() => send("decline")}>Decline</Act>
         <Act does={() => send("cancel")}>Cancel</Act>
       </div>
@@ -27,9 +27,11 @@ function QuestionForm({ question, send }: { question: Question; send: (payload: 
   );
 }
 
-export function Answer({ run, wait, done, name }: { run: string; wait: Wait; done: () => void; name?: string }) {
+/** Of several waits in one view, none is the main one. */
+export function Answer({ run, wait, done, name, isMain }: { run: string; wait: Wait; done: () => void; name?: string; isMain: boolean }) {
   const [note, setNote] = useState("");
   const [payload, setPayload] = useState("");
+  const main = isMain ? "main" : "";
   const send = (value: Json) => ask(runAt(run, "/send"), { event: wait.event!, payload: value }).then(done);
   const approve = (approved: boolean) => ask(runAt(run, "/approve"), { node: wait.path, approved, note: note || null }).then(done);
   return (
@@ -43,15 +45,15 @@ export function Answer({ run, wait, done, name }: { run: string; wait: Wait; don
       {wait.approval !== undefined ? (
         <div className="acts">
           <input aria-label="Note" placeholder="Note (optional)" value={note} onChange={(event) => setNote(event.target.value)} />
-          <Act kind="main" does={() => approve(true)}>Approve</Act>
+          <Act kind={main} does={() => approve(true)}>Approve</Act>
           <Act kind="danger" does={() => approve(false)}>Reject</Act>
         </div>
       ) : wait.question ? (
-        <QuestionForm question={wait.question} send={send} />
+        <QuestionForm question={wait.question} send={send} kind={main} />
       ) : (
         <div className="acts">
           <JsonField label="Payload (JSON)" rows={2} text={payload} onText={setPayload} />
-          <Act kind="main" does={() => send(readJson(payload) ?? null)}>Send</Act>
+          <Act kind={main} does={() => send(readJson(payload) ?? null)}>Send</Act>
         </div>
       )}
       {name && wait.approval !== undefined && <LaterFacts run={run} />}

@@ -54,8 +54,14 @@ export type Definition = DefinitionLine & {
 export type Tool = {
   name: string; namespace?: string; version?: string; description?: string; inputSchema?: Json; outputSchema?: Json;
   tags?: string[]; annotations?: Json;
+  effect?: "read" | "write" | "destructive"; undo?: string | null; source?: string; sourceName?: string | null;
 };
-export type Problem = { line: number | null; column: number | null; path: string; message: string; suggestion?: string | null };
+/** What the recorded runs say of a tool. */
+export type ToolStat = {
+  tool: string; calls: number; failed: number; p50Ms: number; p95Ms: number; tokens: number;
+  lastError: string | null; lastFailure: string | null; lastFailedRun: string | null;
+};
+export type Problem = { file?: string | null; line: number | null; column: number | null; path: string; message: string; suggestion?: string | null };
 
 export class Refused extends Error {
   constructor(readonly status: number, message: string, readonly problems: Problem[] = []) {

@@ -10,7 +10,7 @@ import { Yaml } from "./yaml";
 
 export function Definitions() {
   const [text, setText] = useState("");
-  const { found, error } = useAsked((signal) => ask<{ definitions: DefinitionLine[] }>("/api/definitions", undefined, signal), [], 5000);
+  const { found, error } = useAsked((signal) => ask<{ definitions: DefinitionLine[]; problems: Problem[] }>("/api/definitions", undefined, signal), [], 5000);
   useTitle("Definitions");
   const all = found?.definitions ?? [];
   const fit = all.filter((one) => `${one.id}\n${one.name}\n${one.description}`.toLowerCase().includes(text.toLowerCase()));
@@ -21,6 +21,12 @@ export function Definitions() {
         <input type="search" placeholder="Search" aria-label="Search definitions" value={text} onChange={(event) => setText(event.target.value)} />
       </div>
       <Trouble error={error} />
+      {found && found.problems.length > 0 && (
+        <div className="panel" role="alert">
+          <p>✕ These files are wrong. Runs use the last good version of each, if there is one:</p>
+          <Problems of={found.problems} files />
+        </div>
+      )}
       {!found && !error && <p className="empty" role="status">Loading…</p>}
       {found && !fit.length && (all.length
         ? <Empty title="No matching definition."><button onClick={() => setText("")}>Show all definitions</button></Empty>
@@ -75,8 +81,8 @@ function RunDocument({ open }: { open: boolean }) {
       </label>
       <JsonField label="Input (JSON)" text={input} onText={setInput} rows={4} />
       <div className="acts">
-        <Act does={async () => setChecked(await ask("/api/validate", { document: text }))}>Check</Act>
-        <Act kind="main" does={async () => {
+        <Act isReady={text.trim() !== ""} does={async () => setChecked(await ask("/api/validate", { document: text }))}>Check</Act>
+        <Act kind="main" isReady={text.trim() !== ""} does={async () => {
           const begun = await ask<{ runId: string }>("/api/runs", { document: text, input: readJson(input) ?? null });
           go(runPlace(begun.runId));
         }}>Start</Act>

@@ -1,8 +1,9 @@
 // A live run: its journal, then its events. Without an event stream, the journal is polled.
 import { BASE } from "./base";
 import { parseJson } from "./exact";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ask, ENDED, parked, runAt, type Event, type Graph, type Run } from "./api";
+import { Lines } from "./lines";
 import { empty, takeEvent, takeRun, type States } from "./states";
 
 const POLL = 2000;
@@ -17,6 +18,8 @@ export function useRun(id: string) {
   const [round, setRound] = useState(0);
   const [version, setVersion] = useState(0);
   const states = useRef<States>(empty());
+  const lines = useMemo(() => new Lines(id), [id, round]);  // a retry begins the lines of its steps again
+  useEffect(() => () => lines.close(), [lines]);
 
   useEffect(() => {
     const stop = new AbortController();
@@ -39,6 +42,7 @@ export function useRun(id: string) {
         const found = await ask<Run>(runAt(id, "?events=false"), undefined, stop.signal);
         if (stop.signal.aborted) return null;
         takeRun(states.current, found);
+        if (!source || !goes(found)) void lines.load();
         setRun(found);
         setError(null);
         setVersion((n) => n + 1);
@@ -62,18 +66,22 @@ export function useRun(id: string) {
       source = new EventSource(BASE + runAt(id, "/events"));
       const take = (message: MessageEvent<string>) => {
         failed = 0;
-        takeEvent(states.current, parseJson(message.data) as Event);
+        const event = parseJson(message.data) as Event;
+        if (event.kind === "node.log") return lines.take(event);
+        takeEvent(states.current, event);
         show();
       };
       for (const kind of KINDS) source.addEventListener(kind, take as EventListener);
       source.addEventListener("end", () => {
         over = true;
         source?.close();
+        source = null;
         void load().then((found) => { if (goes(found)) void poll(); });  // what comes right before the end is recorded a moment later
       });
       source.onerror = () => {
         if (++failed < 4 && source?.readyState !== EventSource.CLOSED) return;
         source?.close();
+        source = null;
         void poll();
       };
     };
@@ -90,11 +98,11 @@ export function useRun(id: string) {
   }, [id, round]);
 
   const again = useCallback(() => setRound((n) => n + 1), []);
-  return { run, graph, error, states: states.current, version, again };
+  return { run, graph, error, states: states.current, version, lines, again };
 }
 
 const KINDS = [
   "run.started", "run.resumed", "run.waiting", "run.interrupted", "run.finished", "node.started", "node.finished",
   "node.recovered", "node.failed", "node.skipped", "attempt.failed", "timer.set", "wait.started", "signal.received",
-  "items.listed", "branch.taken",
+  "items.listed", "branch.taken", "node.log",
 ];

@@ -5,27 +5,36 @@ import "./style.css";
 import { ask } from "./api";
 import { Definition, Definitions } from "./definitions";
 import { Diff } from "./diff";
+import { Overview } from "./overview";
 import { Dialog, Empty } from "./parts";
 import { Link, go, usePlace } from "./place";
 import { RunView } from "./run";
 import { Runs } from "./runs";
+import { Schedules } from "./schedules";
 import { useTheme } from "./theme";
 import { Tools } from "./tools";
 import { useWaits, Waits } from "./waits";
 
-const VIEWS = [["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["tools", "Tools"]];
+const VIEWS = [
+  ["overview", "Overview"], ["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["schedules", "Schedules"], ["tools", "Tools"],
+];
 const KEYS = [
   ["/", "search this view"], ["↓ ↑ j k", "move in a list; ↓ leaves the search field"], ["Enter", "open, or select in a graph"],
   ["Tab", "next control, including graph nodes"], ["← →", "switch tabs"],
-  ["g r", "runs"], ["g w", "waiting"], ["g d", "definitions"], ["g t", "tools"],
+  ["g o", "overview"], ["g r", "runs"], ["g w", "waiting"], ["g d", "definitions"], ["g s", "schedules"], ["g t", "tools"],
   ["Esc", "close"], ["?", "show this list"],
 ];
+
+/** Without a token there is no session to end; the server says so in the page. */
+const hasSession = !("sessionless" in document.documentElement.dataset);
 
 function View({ parts, query, waits }: ReturnType<typeof usePlace> & { waits: ReturnType<typeof useWaits> }) {
   const [view = "runs", first, second] = parts;
   if (view === "runs" && first && second === "diff") return <Diff a={first} b={query.get("with") ?? ""} />;
   if (view === "runs" && first) return <RunView key={first} id={first} query={query} />;
   if (view === "runs") return <Runs query={query} waits={waits.found} />;
+  if (view === "overview") return <Overview query={query} waits={waits.found} />;
+  if (view === "schedules") return <Schedules />;
   if (view === "waiting") return <Waits {...waits} />;
   if (view === "definitions" && first && second) return <Definition kind={first} id={second} />;
   if (view === "definitions") return <Definitions />;
@@ -38,8 +47,8 @@ function Page() {
   const [theme, turn] = useTheme();
   const [help, setHelp] = useState(false);
   const [left, setLeft] = useState("");  // what came of logging out
-  const logOut = () => ask<{ ended: number }>("/api/logout", {}).then(
-    ({ ended }) => setLeft(ended ? "You are logged out." : "This server uses no token, so there is no session to end."),
+  const logOut = () => ask("/api/logout", {}).then(
+    () => setLeft("You are logged out."),
     (error: Error) => setLeft(error.message),
   );
   const first = useRef("");
@@ -69,6 +78,8 @@ function Page() {
     return () => removeEventListener("keydown", press);
   }, []);
   const view = place.parts[0] ?? "runs";
+  // On a phone the menu scrolls sideways. New browsers return a promise, which is no cleanup function.
+  useEffect(() => void document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view, count]);
   return (
     <>
       <a className="skip" href="#main">Skip to content</a>
@@ -83,7 +94,7 @@ function Page() {
         </nav>
         <button className="plain icon" onClick={turn} title={`Theme: ${theme}`} aria-label="Dark or light">◐</button>
         <button className="plain icon" onClick={() => setHelp(true)} title="Keys" aria-label="Keys">?</button>
-        <button className="plain" onClick={logOut}>Log out</button>
+        {hasSession && <button className="plain" onClick={logOut}>Log out</button>}
       </header>
       <main id="main">
         {left ? <Empty title={left}>To log in, open the address that `ropewalk serve` printed.</Empty> : <View {...place} waits={waits} />}

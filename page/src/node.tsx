@@ -1,15 +1,18 @@
 // One node: its definition, and its result in each iteration or item.
 import { useEffect, useMemo, useRef, useState } from "react";
 import { ask, runAt, type Ending, type FailedStep, type Graph, type GraphNode, type Json, type Region } from "./api";
+import { useActions } from "./actions";
 import { Icon } from "./icons";
-import { Act, Stack, Status, Value, mark, messageOf, took, useAsked } from "./parts";
+import type { Lines } from "./lines";
+import { Logs } from "./logs";
+import { Act, Stack, Status, Value, mark, messageOf, tabs, took, useAsked } from "./parts";
 import { attemptStatus, baseOf, last, statusOf, type Instance, type States } from "./states";
 
 const MOST_LISTED = 300, MAX_NEIGHBOURS = 12;
 
-export function NodePanel({ run, place, choose, graph, states, version, over, base, setBase, close, toIt, retry, fork, endings }: {
-  run: string; place: string; choose: (place: string) => void; graph: Graph; states: States; version: number; over: boolean; base: string | null;
-  setBase: (base: string) => void; close: () => void; toIt: boolean; retry: ((path: string) => Promise<unknown>) | null;
+export function NodePanel({ run, place, choose, graph, states, version, lines, over, base, setBase, close, toIt, retry, fork, endings }: {
+  run: string; place: string; choose: (place: string) => void; graph: Graph; states: States; version: number; lines: Lines; over: boolean; base: string | null;
+  setBase: (base: string) => void; close: () => void; toIt: boolean; retry: (path: string) => Promise<unknown>;
   fork: (path: string) => void; endings: Ending[];
 }) {
   const [node, region] = useMemo(() => find(graph, place) ?? [null, null], [graph, place]);
@@ -21,6 +24,8 @@ export function NodePanel({ run, place, choose, graph, states, version, over, ba
     return [...bad, ...fit.filter((one) => statusOf(one, over) !== "failed")].slice(0, MOST_LISTED);
   }, [instances, only, over, version]);
   const instance = states.instances.get(base ?? "") ?? listed[0];
+  const [isLogs, setLogs] = useState(false);
+  const can = useActions(run, instance?.base ?? "", instance ? `${statusOf(instance, over)} ${over}` : null);
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
     const narrow = matchMedia("(max-width: 899px)").matches;
@@ -48,26 +53,37 @@ export function NodePanel({ run, place, choose, graph, states, version, over, ba
           <small>{instances.length.toLocaleString()} instances{listed.length < instances.length && `, ${listed.length} listed`}</small>
         </div>
       )}
-      {instance && <Ended instance={instance} />}
       {instance && (
-        <div className="acts">
-          {retry && <Act title="Run this node and the nodes after it again" does={() => retry(instance.base)}>Retry from here</Act>}
-          <button title="Start a new run that repeats this node" onClick={() => fork(instance.base)}>Fork from here…</button>
+        <div className="tabs small" role="tablist" aria-label="View of the node" onKeyDown={tabs}>
+          {[[false, "Details"], [true, "Logs"]].map(([logs, title]) => (
+            <button key={String(title)} role="tab" aria-selected={isLogs === logs} tabIndex={isLogs === logs ? 0 : -1} onClick={() => setLogs(!!logs)}>{title}</button>
+          ))}
         </div>
       )}
-      {instance && <Came run={run} instance={instance} states={states} calls={node?.kind === "Call"} earlier={earlierOf(instance, endings)} />}
-      {!instance && (
-        <p className="hint">
-          {!node ? "The definition of this run has no such node."
-            : over ? "The run did not reach this node, or recorded nothing for it." : "The run has not reached this node yet."}
-        </p>
-      )}
-      {node && region && <Neighbours node={node} region={region} choose={choose} />}
-      {node && node.lines.length > 0 && (
-        <section className="value">
-          <h4>Definition</h4>
-          <ul className="lines">{node.lines.map((line, i) => <li key={i}><code>{line}</code></li>)}</ul>
-        </section>
+      {instance && isLogs ? <Logs lines={lines} over={over} base={instance.base} /> : (
+        <>
+          {instance && <Ended instance={instance} />}
+          {instance && (
+            <div className="acts">
+              {can("retry") && <Act title="Run this node and the nodes after it again" does={() => retry(instance.base)}>Retry from here</Act>}
+              {can("fork") && <button title="Start a new run that repeats this node" onClick={() => fork(instance.base)}>Fork from here…</button>}
+            </div>
+          )}
+          {instance && <Came run={run} instance={instance} states={states} calls={node?.kind === "Call"} earlier={earlierOf(instance, endings)} />}
+          {!instance && (
+            <p className="hint">
+              {!node ? "The definition of this run has no such node."
+                : over ? "The run did not reach this node, or recorded nothing for it." : "The run has not reached this node yet."}
+            </p>
+          )}
+          {node && region && <Neighbours node={node} region={region} choose={choose} />}
+          {node && node.lines.length > 0 && (
+            <section className="value">
+              <h4>Definition</h4>
+              <ul className="lines">{node.lines.map((line, i) => <li key={i}><code>{line}</code></li>)}</ul>
+            </section>
+          )}
+        </>
       )}
     </aside>
   );

@@ -80,7 +80,7 @@ export function Value({ of, label }: { of: Json | undefined; label: string }) {
   );
 }
 
-export function Copy({ text, label }: { text: string; label: string }) {
+export function Copy({ text, label }: { text: string | (() => string); label: string }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
@@ -89,7 +89,7 @@ export function Copy({ text, label }: { text: string; label: string }) {
   }, [copied]);
   return (
     <button type="button" className="plain" aria-label={`Copy: ${label}`}
-      onClick={() => void navigator.clipboard?.writeText(text).then(() => setCopied(true))}>{copied ? "Copied" : "Copy"}</button>
+      onClick={() => void navigator.clipboard?.writeText(typeof text === "string" ? text : text()).then(() => setCopied(true))}>{copied ? "Copied" : "Copy"}</button>
   );
 }
 
@@ -132,12 +132,12 @@ export function Trouble({ error }: { error: unknown }) {
   );
 }
 
-export function Problems({ of }: { of: Problem[] }) {
+export function Problems({ of, files }: { of: Problem[]; files?: boolean }) {
   return (
     <ul className="problems">
       {of.map((problem, i) => (
         <li key={i}>
-          <code className="at">{[problem.line && `line ${problem.line}`, problem.path].filter(Boolean).join(" · ")}</code>{" "}
+          <code className="at">{[problem.line && (files ? `${problem.file}:${problem.line}` : `line ${problem.line}`), problem.path].filter(Boolean).join(" · ")}</code>{" "}
           {problem.message}
           {problem.suggestion && <>; did you mean <code>{problem.suggestion}</code>?</>}
         </li>
@@ -178,8 +178,8 @@ export function useAsked<T>(get: ((signal: AbortSignal) => Promise<T>) | null, a
 }
 
 /** A button that does something on the server, and says what went wrong. */
-export function Act({ does, children, kind = "", label, title }: {
-  does: () => Promise<unknown>; children: ReactNode; kind?: string; label?: string; title?: string;
+export function Act({ does, children, kind = "", label, title, isReady = true }: {
+  does: () => Promise<unknown>; children: ReactNode; kind?: string; label?: string; title?: string; isReady?: boolean;
 }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
@@ -187,7 +187,7 @@ export function Act({ does, children, kind = "", label, title }: {
     <>
       <button
         className={kind}
-        disabled={busy}
+        disabled={busy || !isReady}
         aria-label={label}
         title={title}
         onClick={async () => {

@@ -8,17 +8,19 @@ import { Costs } from "./costs";
 import { Graph, toBox } from "./graph";
 import { Facts } from "./facts";
 import { useRun } from "./live";
+import { Logs } from "./logs";
 import { NodePanel } from "./node";
 import { Act, Dialog, JsonField, Stack, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useAsked, useTitle } from "./parts";
 import { Link, definitionPlace, go, runPlace, setQuery } from "./place";
 import { baseOf, last, statusOf, sum, type Instance } from "./states";
 import { TimeLine } from "./timeline";
-import { UndoDialog, Undone, undoable } from "./undo";
+import { useActions } from "./actions";
+import { UndoDialog, Undone } from "./undo";
 
 type Begun = { runId: string; status: string };
 
 export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
-  const { run, graph, error, states, version, again } = useRun(id);
+  const { run, graph, error, states, version, lines, again } = useRun(id);
   const [dialog, setDialog] = useState<"fork" | "compare" | "undo" | null>(null);
   const [forkAt, setForkAt] = useState<string[]>([]);
   const [chosen, setChosen] = useState<string | null>(query.get("node"));
@@ -47,21 +49,22 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   }, [failed, over]);
   const costs = useMemo(() => costsOf(run?.nodes ?? []), [run]);
   const asked = run?.waitingFor.filter((wait) => waitsStill(states.instances.get(baseOf(wait.path)))) ?? [];
+  const can = useActions(id, null, run && `${run.status} ${run.interrupted} ${run.answered} ${run.executing} ${run.undo?.status}`);
   const status = run ? standing({ ...run, waiting: asked.length > 0 }) : "";
   useTitle(run ? `${run.name || run.runId}: ${status}` : "");
   if (!run) return <Missing id={id} error={error} />;
-  const goes = !over, details = detailsOf(run);
+  const details = detailsOf(run), isAsked = asked.length > 0;
   return (
     <div className={`run ${inGraph ? "fill" : ""}`}>
       <div className="about">
         <h1 dir="auto">{run.name || run.runId}</h1>
         <span role="status"><Status is={status} /></span>
         <div className="acts">
-          {goes && <Act kind="danger" title="Cancel the steps that are running" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
-          {(run.interrupted || parked(run)) && <Act kind="main" title="Continue where the run stopped. Recorded steps are not repeated." does={() => act("/resume")}>Resume</Act>}
-          {over && !run.interrupted && run.status !== "completed" && !run.undo?.undoRun && <Act kind="main" title="Run the failed steps again. Recorded steps are not repeated." does={() => act("/retry")}>Retry</Act>}
-          {ENDED.has(run.status) && undoable(run) && <button title="Take back the finished steps, the last one first" onClick={() => setDialog("undo")}>{run.undo?.undoRun ? "Continue undo…" : "Undo…"}</button>}
-          <button title="Start a new run with different input" onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>
+          {can("stop") && <Act kind="danger" title="Cancel the steps that are running" does={() => ask(runAt(id, "/stop"), {}).then(() => over && again())}>Stop</Act>}
+          {can("resume") && <Act kind={isAsked ? "" : "main"} title="Continue where the run stopped. Recorded steps are not repeated." does={() => act("/resume")}>Resume</Act>}
+          {can("retry") && <Act kind="main" title="Run the failed steps again. Recorded steps are not repeated." does={() => act("/retry")}>Retry</Act>}
+          {can("undo") && <button title="Take back the finished steps, the last one first" onClick={() => setDialog("undo")}>{run.undo?.undoRun ? "Continue undo…" : "Undo…"}</button>}
+          {can("fork") && <button title="Start a new run with different input" onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>}
           <button onClick={() => setDialog("compare")}>Compare…</button>
         </div>
       </div>
@@ -78,12 +81,12 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         {costs.length > 0 && <Spent costs={costs} />}
       </p>
       <Trouble error={error} />
-      {asked.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.runId} wait={wait} done={again} />)}
+      {asked.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.runId} wait={wait} done={again} isMain={asked.length === 1} />)}
       <Facts of={asked.length > 0 ? run.facts : []} />
       {run.undo && <Undone of={run.undo} />}
       <Ended run={run} failed={failed} count={counts.failed ?? 0} choose={(base) => choose(placeIn(base), base)} />
       <div className="tabs" role="tablist" aria-label="View of the run" onKeyDown={tabs}>
-        {[["graph", "Graph"], ["time", "Timeline"], ["data", "Result and input"], ...(costs.length ? [["costs", "Costs"]] : [])].map(([name, title]) => (
+        {[["graph", "Graph"], ["time", "Timeline"], ["logs", "Logs"], ["data", "Result and input"], ...(costs.length ? [["costs", "Costs"]] : [])].map(([name, title]) => (
           <button key={name} role="tab" aria-selected={view === name} tabIndex={view === name ? 0 : -1} onClick={() => setQuery("view", name === "graph" ? null : name)}>{title}</button>
         ))}
         {inGraph && <Find states={states} graph={graph} choose={choose} />}
@@ -99,6 +102,8 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
             {details !== null && <Value of={details} label="Details of the result" />}
             {run.endings.length > 0 && <Value of={run.endings} label="How the run had ended before each retry" />}
           </div>
+        ) : view === "logs" ? (
+          <Logs lines={lines} over={over} only={query.get("of") ?? ""} choose={(place) => setQuery("of", place)} />
         ) : view === "time" ? (
           <TimeLine states={states} version={version} over={over} chosen={instance} from={Date.parse(run.startTime)}
             to={run.endTime ? Date.parse(run.endTime) : null} choose={(one) => choose(one.place, one.base)} />
@@ -107,9 +112,9 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         ) : <p className="empty" role="status">Loading…</p>}
         {chosen && graph && inGraph && (
           <NodePanel
-            key={chosen} run={run.runId} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} over={over}
+            key={chosen} run={run.runId} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} lines={lines} over={over}
             base={instance} setBase={setInstance} close={() => (choose(null), toBox(chosen))}
-            endings={run.endings} toIt={byHand.current} retry={over && !run.interrupted && !run.undo?.undoRun ? (path) => act("/retry", { nodes: [path] }) : null}
+            endings={run.endings} toIt={byHand.current} retry={(path) => act("/retry", { nodes: [path] })}
             fork={(path) => (setForkAt([path]), setDialog("fork"))}
           />
         )}

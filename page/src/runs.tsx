@@ -41,10 +41,10 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
         <OfDefinition definition={definition} flow={flow} />
         <label className="date">From <input type="date" value={since} max={until || undefined} onChange={(event) => setQuery("since", event.target.value)} /></label>
         <label className="date">To <input type="date" value={until} min={since || undefined} onChange={(event) => setQuery("until", event.target.value)} /></label>
-        <button disabled={two.length !== 2} title={two.length === 2 ? undefined : "Select two runs to compare them"}
+        {two.length > 0 && <button disabled={two.length !== 2} title={two.length === 2 ? undefined : "Select two runs to compare them"}
           onClick={() => go(`${runPlace(two[0])}/diff?with=${encodeURIComponent(two[1])}`)}>
-          Compare{two.length ? ` (${two.length} of 2)` : ""}
-        </button>
+          Compare ({two.length} of 2)
+        </button>}
       </div>
       <Trouble error={error} />
       {!runs && !error && <p className="empty" role="status">Loading…</p>}

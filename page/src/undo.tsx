@@ -7,9 +7,6 @@ import { Link, runPlace } from "./place";
 const PATIENCE = 60;
 const MOST_LISTED = 20;
 
-/** Whether the undo of a run that has ended can be started or continued. */
-export const undoable = (run: Run) => !run.parent && (!run.undo || ["none", "due", "incomplete"].includes(run.undo.status));
-
 export function UndoDialog({ run, close, done }: { run: Run; close: () => void; done: () => void }) {
   return (
     <Dialog title="Undo this run" onClose={close}>

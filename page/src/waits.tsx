@@ -28,7 +28,7 @@ export function Waits({ found, error, again }: ReturnType<typeof useWaits>) {
       )}
       <div onKeyDown={arrows}>
         {found?.slice(0, most).map((wait) => (
-          <Answer key={`${wait.runId} ${wait.path} ${wait.since}`} run={wait.runId} wait={wait} done={again} name={wait.name || wait.runId} />
+          <Answer key={`${wait.runId} ${wait.path} ${wait.since}`} run={wait.runId} wait={wait} done={again} name={wait.name || wait.runId} isMain={found.length === 1} />
         ))}
       </div>
       {found && found.length > most && (

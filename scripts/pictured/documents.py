@@ -127,6 +127,10 @@ AGENT: Document = {
     "tools": ["stock", "order"],
     "inputSchema": {"type": "object", "properties": {"material": {"type": "string"}}, "required": ["material"]},
 }
+LEDGER: Document = {
+    "name": "Check the ledger",
+    "nodes": [call("small", "count_aloud", to=40), call("large", "count_aloud", to=9_000)],
+}
 STRANGE: list[Document] = [
     {"name": HEBREW, "nodes": [call("חיפוש", "echo", value=f"{HEBREW} (1,234) {ARABIC}")]},
     {"name": ARABIC, "nodes": [call("بحث", "echo", value=ARABIC), call("ملخص", "echo", value="$prev")]},

@@ -1,11 +1,16 @@
+# ruff: noqa: T201 - the pictures show what they print
 """The tools of the project that the pictures show: a small company's research desk. Nothing here asks anybody."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 from typing import TypedDict
 
 from ropewalk import tool
+
+log = logging.getLogger("desk")
 
 
 class Article(TypedDict):
@@ -17,6 +22,7 @@ class Article(TypedDict):
 @tool(tags=["web", "search"], annotations={"readOnlyHint": True})
 async def search_news(topic: str, days: int = 7) -> list[Article]:
     """Search the news of the last days for a topic, newest first."""
+    log.info("searching the news of %d days for %r", days, topic)
     await asyncio.sleep(0.12)
     titles = [
         "Harbour reopens after the storm",
@@ -30,13 +36,16 @@ async def search_news(topic: str, days: int = 7) -> list[Article]:
 @tool(tags=["web", "search"], annotations={"readOnlyHint": True})
 async def search_papers(topic: str) -> list[Article]:
     """Search scientific papers and their abstracts."""
+    print(f"3 journals, 214 abstracts about {topic}")
     await asyncio.sleep(0.2)
+    log.warning("1 journal is behind a paywall")
     return [Article(title=f"On the tension of {topic}", source="J. Cordage", words=5200)]
 
 
 @tool(tags=["text"], annotations={"readOnlyHint": True})
 async def summarise(title: str, words: int) -> str:
     """Summarise a text in two sentences."""
+    print(f"reading {title}: {words} words")
     await asyncio.sleep(0.04 + words / 40_000)
     return f"{title}: what happened, and why it matters. {words} words in two sentences."
 
@@ -84,7 +93,11 @@ def stock(material: str) -> int:
 @tool(tags=["data"])
 async def load_rows(table: str) -> list[int]:
     """Load the rows of a table from the warehouse; it is often busy."""
-    await asyncio.sleep(0.05)
+    for replica in ("north", "south", "west"):
+        print(f"connecting to warehouse-{replica}:5432 ...")
+        print(f"warehouse-{replica}: connection refused", file=sys.stderr)
+        await asyncio.sleep(0.02)
+    log.error("no replica of the warehouse answers; table %s is not read", table)
     raise ConnectionError(f"warehouse: connection refused while reading {table}; 3 of 3 replicas are down")
 
 
@@ -101,10 +114,23 @@ def large(bytes: int) -> str:
     return (line * (bytes // len(line) + 1))[:bytes]
 
 
+@tool(tags=["test"])
+def count_aloud(to: int) -> int:
+    """Count, and print each number."""
+    for n in range(to):
+        print(
+            f"row {n:>6}  checked against the ledger of {1990 + n % 30}, no difference"
+            + ", as in the year before" * (n % 4)
+        )
+    return to
+
+
 @tool(tags=["time"], annotations={"timeout": 7200})
 async def wait_for(event: str, seconds: float = 3600) -> str:
     """Wait until something has happened."""
-    await asyncio.sleep(seconds)
+    for n in range(int(seconds)):
+        print(f"still waiting for {event}: {n} s")
+        await asyncio.sleep(1)
     return event
 
 

@@ -338,5 +338,11 @@ def test_runs_and_their_failures_are_counted_by_time_definition_and_status(store
         assert failures[2].last == row.ended_at
         assert [f.run_id for f in store.count_failures(100, 120, 1)] == ["r6"]
         assert store.count_runs([50, 60]) == store.count_failures(50, 60) == []
+        await store.open(new("r9", context={"queue": "fast"}))
+        await (await store.open(new("r10", context={"queue": "fast"}))).release()
+        await (await store.open(new("r11", context={"queue": "fast"}))).release()
+        await (await store.open(new("r12", context={"queue": "slow"}))).finish("completed", 1)
+        assert [(q.name, q.waiting, q.running) for q in store.count_queues()] == [("fast", 2, 1)]
+        assert [(q.name, q.waiting, q.running) for q in store.count_queues(1)] == [("fast", 1, 0)]
 
     run(test())

@@ -16,6 +16,7 @@ import pytest
 
 from ropewalk import App
 from ropewalk.app.flow_list import FlowList
+from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.flows import Flows
@@ -79,7 +80,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     @asynccontextmanager
     async def over_http() -> AsyncIterator[Door]:
         async with App("memory") as app:
-            transport = httpx2.ASGITransport(make_site(app, None, home=tmp_path))
+            transport = httpx2.ASGITransport(make_site(app, None, files_of=lambda app: FlowFiles(app, tmp_path)))
             async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 yield OverHttp(client)
 

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from ropewalk import App
+from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.flows import Flows
@@ -26,7 +27,7 @@ def over_http(home: Path, ask: Callable[[httpx2.AsyncClient], Any]) -> Any:
 
     async def case() -> Any:
         async with App.open(home) as app:
-            transport = httpx2.ASGITransport(make_site(app, None, home=home))
+            transport = httpx2.ASGITransport(make_site(app, None, files_of=lambda app: FlowFiles(app, home)))
             async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 return await ask(client)
 

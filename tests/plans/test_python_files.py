@@ -164,7 +164,7 @@ def test_a_program_without_flows_is_named_as_one(tmp_path: Path) -> None:
 
 def test_a_failed_import_names_its_line(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("def f():\n    raise KeyError('no')\nf()\n")
-    assert problems_of(tmp_path / "bad.py:x") == [f"2: {tmp_path / 'bad.py'} cannot be imported: KeyError('no')"]
+    assert problems_of(tmp_path / "bad.py:x") == ["2: cannot be imported: KeyError: 'no'"]
 
 
 def test_a_missing_await_is_reported_with_everything_else(tmp_path: Path) -> None:

@@ -27,10 +27,12 @@ from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.resources import ProjectResources
 from ropewalk.doors.mcp.results import flow_failed
 from ropewalk.engine import stack_trace
-from ropewalk.errors import FlowFailed
+from ropewalk.errors import FlowFailed, StoreError
 from ropewalk.events import Event
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.telemetry import instrument
 from ropewalk.telemetry.logs import RunLog
+from ropewalk.testing import DyingStore
 from ropewalk.tools.backends.http import HttpFailure
 from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.tool import Tool, ToolBackend
@@ -298,6 +300,38 @@ def test_a_stack_is_bounded_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -
     assert "bytes are left out" in error["stack"]
     assert "first $secret.STACK_KEY" in error["stack"]
     assert "s3cret" not in json.dumps(error)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_the_message_of_an_exception_has_no_secret_of_the_environment(
+    durable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAY_TOKEN", "s3cret-value")
+
+    async def pay() -> int:
+        """Fails with a secret that no flow reads."""
+        raise RuntimeError(f"refused: {os.environ['PAY_TOKEN']}")
+
+    node = {"id": "b", "type": "tool", "tool": "pay", "errorStrategy": "continue", "fallback": "$error.message"}
+    flow = {"kind": "chain", "name": "c", "nodes": [node, {**node, "id": "c", "errorStrategy": "fallback"}]}
+    events: list[Event] = []
+    async with App(MemoryStore(durable=durable), tools=[pay]) as app:
+        outcome = await app.run(flow, on_event=events.append, run_id="r")
+        kept = [entry.data for entry in app.context.history("r")]
+    assert (outcome.errors[0]["message"], outcome.results["c"]) == ("refused: ***", "refused: ***")
+    assert "s3cret" not in str((outcome, kept, events))
+
+
+async def test_a_failure_that_is_read_from_the_journal_keeps_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = {"kind": "chain", "name": "c", "nodes": [{"id": "b", "type": "tool", "tool": "in_loop", "params": {"x": 1}}]}
+    store = DyingStore(MemoryStore(durable=True), at=2)  # the failed call is recorded, but not the end of the run
+    with pytest.raises(StoreError):
+        await App(store, tools=[in_loop]).run(flow, run_id="r")
+    assert [entry.kind for entry in store.appended] == ["call_failed"]
+    monkeypatch.setitem(RECORD, "missing", 1)  # another call would succeed
+    outcome = await App(await store.survivor(), tools=[in_loop]).resume("r")
+    [error] = outcome.errors
+    assert (error["at"], error["stack"].endswith(FRAME)) == (LOOK_UP, True)
 
 
 def test_after_many_stacks_a_run_keeps_only_places(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ import httpx2
 import pytest
 
 from modules.folder import needs_node
+from patience import until
 from ropewalk import App, Toolbox, tool
 from ropewalk.config.settings import Limits
 from ropewalk.doors.http.site import make_site
@@ -176,33 +179,112 @@ async def test_the_first_and_last_lines_are_kept_within_the_limits(tmp_path: Pat
     limits = Limits(log_lines=10)
     with capture(None):
         async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[flood], limits=limits) as app:
-            outcome = await app.run(chain("flood", count=1000))
+            events: list[Event] = []
+            outcome = await app.run(chain("flood", count=1000), on_event=events.append)
             lines = app.runs.logs(outcome.run_id)
+            numbered = {(line["number"], line.get("text")) for line in lines}
+            told: list[Any] = [event.data for event in events if event.kind == "node.log"]
+            assert {(line["number"], line["text"]) for data in told for line in data["lines"]} >= numbered - {
+                (996, None)
+            }
+            [recorded] = [event.data async for event in app.runs.watch(outcome.run_id) if event.kind == "node.log"]
+            assert {(line["number"], line["text"]) for line in recorded["lines"]} == numbered - {(996, None)}
+            assert recorded["leftOut"] == 991
             shown = [line.get("text", line.get("leftOut")) for line in lines]
             assert shown[:-1] == [*(f"line {i}" for i in range(5)), 991, *(f"line {i}" for i in range(996, 1000))]
             assert [line["number"] for line in lines] == [1, 2, 3, 4, 5, 996, 997, 998, 999, 1000, 1001]
             assert len(str(shown[-1])) < 10_100
 
 
+async def test_a_watcher_in_another_process_gets_each_line_once(tmp_path: Path) -> None:
+    seen = [asyncio.Event(), asyncio.Event()]
+
+    @tool
+    async def say() -> int:
+        """Print a line, and another one once somebody has seen the first."""
+        for number, event in enumerate(seen):
+            print(f"line {number}")
+            await event.wait()
+        return 1
+
+    address, lines = f"sqlite:///{tmp_path / 'runs.db'}", list[tuple[int, str]]()
+    with capture(None):
+        async with App(address, tools=[say]) as app, App(address) as other:
+            running = asyncio.ensure_future(app.run(chain("say"), run_id="r"))
+            await until(lambda: other.runs.row("r") is not None)
+            async for event in other.runs.watch("r", poll=0.01):
+                if event.kind == "node.log":
+                    data: Any = event.data
+                    lines += [(line["number"], line["text"]) for line in data["lines"]]
+                    seen[len(lines) - 1].set()
+            await running
+    assert lines == [(1, "line 0"), (2, "line 1")]
+
+
 async def test_secrets_are_masked_and_what_nobody_runs_is_not_captured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "hunter2hunter2")
+    monkeypatch.setenv("ANOTHER_KEY", "hunter2andmore")
 
     @tool
     async def tell(token: str) -> str:
         """Print what nobody should."""
         print(f"it is {token}")
+        print(f"again {os.environ['ANOTHER_KEY']}\u202e, unfinished", end="")
         return "done"
 
-    with capture(None):
+    echo = io.StringIO()
+    with capture(echo):
         async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[tell], secrets=["SHOP_TOKEN"]) as app:
             print("before")
-            outcome = await app.run(chain("tell", token="$secret.SHOP_TOKEN"))
+            outcome = await app.run(chain("tell", token="$secret.SHOP_TOKEN"), run_id="r")
             print("after")
-            assert [line["text"] for line in app.runs.logs(outcome.run_id)] == ["it is $secret.SHOP_TOKEN"]
+            texts = ["it is $secret.SHOP_TOKEN", "again ***\u202e, unfinished"]
+            assert [line["text"] for line in app.runs.logs(outcome.run_id)] == texts
     assert capsys.readouterr().out == "before\nafter\n"
+    # The lines go on as they are kept, each with its run and its step.
+    assert echo.getvalue() == "r n0: it is $secret.SHOP_TOKEN\nr n0: again ***\\u202e, unfinished\n"
     assert b"hunter2" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())  # noqa: ASYNC240
+
+
+@pytest.mark.parametrize("watched", [False, True])
+async def test_a_last_line_without_a_newline_is_kept_while_the_next_step_runs(watched: bool) -> None:
+    @tool
+    async def ask() -> str:
+        """Print a line that nothing ends."""
+        print("sure? ", end="")
+        return "yes"
+
+    @tool
+    async def look() -> list[Any]:
+        """Return the lines so far."""
+        return [line["text"] for line in app.runs.logs("r")]
+
+    events: list[Event] = []
+    with capture(None):
+        async with App("memory", tools=[ask, look]) as app:
+            outcome = await app.run(chain("ask", "look"), run_id="r", on_event=events.append if watched else None)
+            assert outcome.results["n1"] == ["sure? "]
+            assert [line["text"] for line in app.runs.logs("r")] == ["sure? "]
+    kinds = [event.kind for event in events if event.path == "n0"]
+    assert kinds == (["node.started", "node.log", "node.finished"] if watched else [])
+
+
+async def test_a_retry_adds_lines_and_prints_of_python_modules_are_standard_output(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(
+        "import os\ndef run(args):\n    print('as module')\n    os.stat(args['file'])\n    return {'state_delta': {}}\n"
+    )
+    nodes = [{"id": "a", "kind": "tool", "impl": "./x.py", "args": {"file": str(tmp_path / "there")}}]
+    document = {"name": "e", "version": "0.1.0", "state": {"schema": {}}, "graph": {"nodes": nodes}}
+    (tmp_path / "experience.yaml").write_text(json.dumps(document))
+    with capture(None):
+        async with App(f"sqlite:///{tmp_path / 'runs.db'}") as app:
+            assert (await app.run(tmp_path, run_id="r")).status == "failed"
+            (tmp_path / "there").touch()
+            assert (await app.runs.retry("r")).status == "completed"
+            lines = [(line["number"], line["stream"], line["text"]) for line in app.runs.logs("r")]
+            assert lines == [(1, "stdout", "as module"), (2, "stdout", "as module")]
 
 
 async def test_lines_of_a_step_survive_its_process(tmp_path: Path) -> None:

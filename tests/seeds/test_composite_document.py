@@ -61,3 +61,23 @@ async def test_input_is_the_whole_input_also_a_text(schema: dict[str, Any] | Non
         await app.call_tool("create_workflow", given)
         answer: Any = await app.call_tool("run_workflow", {"name": "loud", "input": "quantum computing"})
     assert answer["result"] == "QUANTUM COMPUTING"
+
+
+async def test_a_reference_that_resembles_a_step_is_text_with_a_suggestion_and_a_result_reads_outputs() -> None:
+    def say(text: str) -> str:
+        return text
+
+    def document(text: str, **more: Any) -> dict[str, Any]:
+        mappings = ({"name": "search", "tool": "say", "inputMapping": {"text": word}} for word in ("a", text))
+        return {"kind": "composite", "name": "c", "mode": "compose", "steps": list(mappings), **more}
+
+    async with App("memory", tools=[say]) as app:
+        for text, near in (("$output.search.x", "$steps.search.x"), ("$serach", "$steps.search"), ("$typo.x", None)):
+            [warning] = (await app.validate(document(text))).warnings
+            told = f'Unresolved reference "{text}" treated as literal'
+            assert (warning.message, warning.suggestion) == (told, near)
+            [problem] = (await app.validate(document(text, strict=True))).problems
+            assert problem.suggestion == near
+        # `result` means the same in every notation, so it has the references of the others, too.
+        outcome = await app.run(document("b", result={"value": "$output.search", "typo": "$output.serach"}))
+        assert outcome.result == {"value": "b", "typo": "$output.serach"}

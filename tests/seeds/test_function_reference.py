@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import pickle
+import pydoc
+import re
 from typing import Any
 
 import pytest
 
-from ropewalk import App, tool
+from ropewalk import App, Runner, tool, toolchain
 
 CHAIN: dict[str, Any] = {"name": "c", "mode": "sequential", "nodes": [{"id": "a", "type": "tool", "tool": "t"}]}
 
@@ -44,26 +47,68 @@ async def test_the_transform_sort_takes_key(word: str, descending: bool) -> None
     assert outcome.result == sorted(rows, key=lambda row: row["n"], reverse=descending)
 
 
-@pytest.mark.parametrize(
-    ("module", "names"),
-    [
-        ("ropewalk", "ChainStep ProgressEvent RunResult Runner StepResult StreamEvent StreamEventKind ToolError"),
-        ("ropewalk.errors", "ToolError wrap_error ToolNotFound InvalidToolId NoBackends StreamNotSupported"),
-        ("ropewalk.toolchain", "ChainMode ErrorStrategy NodeType ComposerNodeType TransformType SelectionStrategy"),
-        (
-            "ropewalk.toolchain",
-            "create_chain execute_chain get_chain list_chains delete_chain get_execution_status get_execution_details"
-            " list_executions stop_execution clone_chain export_chain import_chain create_composition"
-            " execute_composition get_composition list_compositions delete_composition compose_tools"
-            " create_validation_chain create_transform_pipeline initialize_selector select_tools",
-        ),
-        ("ropewalk", "ComposableToolBuilder"),
-        ("ropewalk.agents", "ComposableToolSpec ComposableStep ToolDefinition ToolCall ToolResult ToolExecutionResult"),
-    ],
-)
-def test_every_public_name_of_the_documents_is_imported(module: str, names: str) -> None:
-    for name in names.split():
-        exec(f"from {module} import {name}", {})
+PUBLIC_NAMES = {
+    # name in the source document: import in Ropewalk; a camelCase function that is missing here has its snake_case name
+    "ropewalk": """
+        App ChainStep ProgressEvent RunResult Runner StepResult StreamEvent StreamEventKind Tool ToolBackend ToolError
+        ToolExecutionResult Toolbox ComposableToolBuilder ChainMode ErrorStrategy NodeType""",
+    "ropewalk.errors": """
+        ToolError ErrToolNotFound=ToolNotFound ErrInvalidToolID=InvalidToolId ErrNoBackends=NoBackends
+        ErrValidation=ValidationFailed ErrExecution=ExecutionFailed ErrOutputValidation=OutputValidationFailed
+        ErrStreamNotSupported=StreamNotSupported WrapError=wrap_error""",
+    "ropewalk.Runner": """
+        Run=run RunStream=run_stream RunChain=run_chain RunWithProgress=run_with_progress
+        RunChainWithProgress=run_chain_with_progress""",
+    "ropewalk.ToolBackend": "BackendKindLocal=local BackendKindProvider=provider BackendKindMCP=mcp",
+    "ropewalk.StreamEventKind": """
+        StreamEventProgress=PROGRESS StreamEventChunk=CHUNK StreamEventDone=DONE StreamEventError=ERROR""",
+    "ropewalk.tools.tool": "LocalHandler=Handler",
+    "ropewalk.tools.bound_call": "SchemaValidator=Validator",
+    "ropewalk.tools.backends.route": """
+        MCPExecutor=McpExecutor ProviderExecutor LocalRegistry ProgressCallback=OnProgress""",
+    "ropewalk.toolchain": """
+        createChain executeChain getChain listChains deleteChain getExecutionStatus getExecutionDetails listExecutions
+        stopExecution cloneChain exportChain importChain ChainMode ErrorStrategy NodeType createComposition
+        executeComposition getComposition listCompositions deleteComposition composeTools createValidationChain
+        createTransformPipeline ComposerNodeType TransformType initializeSelector selectTools SelectionStrategy""",
+    "ropewalk.ComposableToolBuilder": "build validate",
+    "ropewalk.agents": """
+        ComposableToolSpec ComposableStep ToolDefinition ToolCall ToolResult ToolExecutionResult
+        completeJSONWithTools=complete_json_with_tools""",
+}
+OPTIONS = {
+    "WithIndex": "index", "WithToolResolver": "tool_resolver", "WithBackendsResolver": "backends_resolver",
+    "WithBackendSelector": "backend_selector", "WithValidator": "validator", "WithMCPExecutor": "mcp",
+    "WithProviderExecutor": "provider", "WithLocalRegistry": "local",
+}  # fmt: skip
+"""The options of NewRunner, as arguments of `Runner`; `WithValidation` is two of them."""
+CONSTANTS = {
+    "ChainMode": "SEQUENTIAL PARALLEL CONDITIONAL LOOP DAG",
+    "ErrorStrategy": "STOP CONTINUE RETRY FALLBACK SKIP",
+    "NodeType": "TOOL CONDITION LOOP PARALLEL TRANSFORM DELAY",
+    "ComposerNodeType": "TOOL MAP FILTER REDUCE TRANSFORM VALIDATE BRANCH MERGE CONDITIONAL",
+    "TransformType": "MAP FILTER REDUCE FLAT_MAP GROUP_BY SORT PICK OMIT MERGE RENAME CUSTOM",
+    "SelectionStrategy": "EXACT FUZZY SEMANTIC INTENT HYBRID",
+}
+
+
+def snake(name: str) -> str:
+    return name if name[0].isupper() else re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+@pytest.mark.parametrize("module", PUBLIC_NAMES)
+def test_every_public_name_of_the_documents_is_imported(module: str) -> None:
+    for entry in PUBLIC_NAMES[module].split():
+        name, _, ours = entry.partition("=")
+        found = pydoc.locate(f"{module}.{ours or snake(name)}")
+        assert found == ours.lower() if ours.isupper() else callable(found), name
+
+
+def test_every_option_and_constant_of_the_documents_is_there() -> None:
+    assert {*OPTIONS.values(), "validate_input", "validate_output"} <= inspect.signature(Runner).parameters.keys()
+    for name, members in CONSTANTS.items():
+        enum: Any = getattr(toolchain, name)
+        assert set(members.split()) <= {member.name for member in enum}
 
 
 NOTATIONS = [

@@ -20,6 +20,7 @@ COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 TOKEN = "only-for-tests"
 TOOLS = '''
 import asyncio
+import sys
 from pathlib import Path
 from ropewalk import tool
 
@@ -31,6 +32,7 @@ def add(a: int, b: int = 1) -> int:
 @tool
 async def wait_for(name: str) -> str:
     """Waits until a file is there."""
+    print(f"waiting for {name}")
     try:
         while not Path(name).exists():
             await asyncio.sleep(0.01)
@@ -38,6 +40,14 @@ async def wait_for(name: str) -> str:
         Path(name + ".cancelled").touch()
         raise
     return "there"
+
+@tool
+def count_aloud(to: int) -> int:
+    """Count."""
+    for n in range(to):
+        print("line", n + 1)
+    print("counted to", to, file=sys.stderr)
+    return to
 
 @tool
 def fail() -> str:
@@ -82,12 +92,14 @@ class Served:
         return self.client.post(path, json=data, **more)
 
 
-def serve(folder: Path, *words: str, settings: str = "", tools: str = TOOLS) -> Iterator[Served]:
+def serve(
+    folder: Path, *words: str, settings: str = "", tools: str = TOOLS, command: str = "serve"
+) -> Iterator[Served]:
     (folder / "ropewalk.toml").write_text(f'[tools]\nmodules = ["tools"]\n{settings}')
     (folder / "tools.py").write_text(tools)
     env = {**os.environ, "ROPEWALK_TOKEN": TOKEN, "NO_COLOR": "1"}
     process = fork_server.Popen(
-        [COMMAND, "serve", "--port", "0", *words],
+        [COMMAND, command, "--port", "0", *words],
         cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     said: queue.Queue[str] = queue.Queue()

@@ -237,6 +237,7 @@ def strange(served: Served) -> list[str]:
         "/api/definitions/chain", {"document": {**chain(call("a", "add", a=1), id="strange"), "name": names[3]}}
     )
     return [
+        "/overview?range=7d", "/schedules",
         "/runs", "/waiting", "/definitions", "/definitions/chain/strange", "/tools", "/tools/echo", "/tools?for=add",
         *(f"/runs/{id}?node=a" for id in ids), f"/runs/{failed}?node=f", f"/runs/{failed}?view=time", "/runs?text=gone",
         f"/runs/{ids[3]}?view=data", f"/runs/{ids[0]}/diff?with={ids[3]}", "/nowhere",

@@ -177,7 +177,7 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
     assert any("no luck with ***" in line.get("exception", "") and line["runId"] == "r" for line in lines)
     sent = {path: b"".join(body for _, body in got) for path, got in web.got.items() if path.startswith("/v1/")}
     assert b"execute_tool odd:environment" in sent["/v1/traces"]
-    assert b"gen_ai.client.operation.duration" in sent["/v1/metrics"]
+    assert b"gen_ai.execute_tool.duration" in sent["/v1/metrics"]
     files = {str(file): file.read_bytes() for file in served.folder.rglob("*") if file.is_file()}
     assert any(file.endswith(".db") for file in files)
     leaks = {where: found(text) for where, text in {**said, **sent, **files}.items()}

@@ -6,11 +6,13 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from serve.server import Served, serve
+from patience import wait_until
+from serve.server import TOOLS, Served, serve
 from tiers import sampled
 
 pytestmark = pytest.mark.process
@@ -66,3 +68,21 @@ def test_an_answer_to_what_an_ended_server_left_waiting_lets_it_go_on(tmp_path: 
         with served.client.stream("GET", "/api/runs/r/events") as stream:
             assert any("run.finished" in line for line in stream.iter_lines())
         assert served.get("/api/runs/r").json()["status"] == "completed"
+
+
+def test_dev_uses_a_changed_module_in_the_next_call_and_says_so(tmp_path: Path) -> None:
+    for served in serve(tmp_path, command="dev"):
+        assert served.post("/api/tools/add", {"arguments": {"a": 4}}).json()["result"] == 5
+        assert served.process.stderr is not None
+        (tmp_path / "unused.sqlite").touch()
+        (tmp_path / "tools.py").write_text("def broken(:\n")
+        assert "tools.py:1:12: " in served.process.stderr.readline()
+        (tmp_path / "tools.py").write_text(TOOLS.replace("a + b", "a * b * 100"))
+        wait_until(partial(is_answered, served, 400))
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(50) == 0
+        assert "reloaded tools.py\n" in served.process.stderr.read()
+
+
+def is_answered(served: Served, result: int) -> bool:
+    return bool(served.post("/api/tools/add", {"arguments": {"a": 4}}).json()["result"] == result)

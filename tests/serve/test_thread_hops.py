@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from ropewalk.app.app import App
-from ropewalk.doors.http.flow_files import FlowFiles
-from ropewalk.doors.http.site import _routes, page_router
+from ropewalk.app.project_versions import ProjectVersions
+from ropewalk.doors.http.site import make_routes, page_router
 
 STORE, FILES = "queries the store", "looks at files"
 # The routes that run in a thread, and the reason.
@@ -41,7 +41,7 @@ HANDLERS_THAT_MAY_HOP = {"answer_misfit": "compares up to 200 unknown names with
 @pytest.fixture
 def site() -> Any:
     app = App("memory")
-    return _routes(app, FlowFiles(app))
+    return make_routes(ProjectVersions(app))
 
 
 def routes(site: Any) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from ropewalk.journal.postgres.worker_registry import WorkerRegistry
 from ropewalk.journal.protocol import NewRun
 from ropewalk.journal.sql.rows import fetch
 from ropewalk.workers import dispatches
-from ropewalk.workers.dbos_adapter import CHUNK_QUEUE, CHUNK_WORKFLOW, RUN_WORKFLOW, SCHEDULE_WORKFLOW, Client
+from ropewalk.workers.dbos_adapter import CHUNK_QUEUE, CHUNK_WORKFLOW, RUN_WORKFLOW, Client
 from ropewalk.workers.dispatches import Dispatches, find_undispatched
 
 
@@ -208,16 +208,10 @@ def test_the_dispatches_of_workers_that_are_gone_are_cancelled(queue: Queue) -> 
     assert queue.dispatches.cancel_abandoned() == []
     queue.dispatches.dispatch_missing()
     [run] = queue.ids()
-    queue.client.enqueue("due@1", SCHEDULE_WORKFLOW, "default", ["due"])
-    assert queue.dispatches.cancel_abandoned() == []  # nobody has taken them
+    assert queue.dispatches.cancel_abandoned() == []  # nobody has taken it
     take(queue, run, "gone")
     assert queue.dispatches.cancel_abandoned() == [run]
-    assert rows(queue, "workflow_uuid, status") == [("due@1", "ENQUEUED"), (run, "CANCELLED")]
-    take(queue, run, "gone")
-    take(queue, "due@1", "gone")
-    assert queue.dispatches.cancel_abandoned() == ["due@1", run]
-    # A due time is handled by its own id, whoever handles it.
-    assert rows(queue, "workflow_uuid, status") == [("due@1", "ENQUEUED"), (run, "CANCELLED")]
+    assert rows(queue, "workflow_uuid, status") == [(run, "CANCELLED")]
 
 
 def test_what_a_worker_took_long_ago_and_does_not_execute_is_cancelled(queue: Queue) -> None:

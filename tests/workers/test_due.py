@@ -14,7 +14,7 @@ import pytest
 
 from ropewalk.config.settings import Schedule
 from ropewalk.errors import ConfigError
-from ropewalk.journal.postgres.schedules import TimetableRow
+from ropewalk.journal.sql.timetable import TimetableRow
 from ropewalk.workers.cron import due_times, next_due, schedule_faults
 from ropewalk.workers.schedules import ScheduleClock, decide_due_times
 from tiers import Scale
@@ -112,7 +112,7 @@ def test_a_stored_schedule_that_is_never_due_does_not_stop_the_others() -> None:
     started, handled = [], []
 
     class Rows:
-        def reserve_due(self, worker: str, seconds: float) -> Any:
+        def reserve_due(self, *_: Any) -> Any:
             return 60.5, rows
 
         def advance(self, row: TimetableRow, *_: Any) -> bool:
@@ -124,7 +124,7 @@ def test_a_stored_schedule_that_is_never_due_does_not_stop_the_others() -> None:
         return at
 
     clock = ScheduleClock(Rows(), "w", start, lambda name, at: f"{name}/{at}")  # type: ignore[arg-type]
-    asyncio.run(clock._start_due_runs())
+    asyncio.run(clock.start_due_runs())
     assert (started, handled) == (["s"], ["s"])
 
 

@@ -111,7 +111,7 @@ def test_a_table_that_lacks_a_column_is_refused_by_it(column: str) -> None:
 
 
 LACKING = {
-    "DBOSClient.resume_workflows": "del dbos.DBOSClient.resume_workflows",
+    "DBOSClient.cancel_workflows": "del dbos.DBOSClient.cancel_workflows",
     "DBOS()._active_workflows_set": """
 real = dbos.DBOS.__init__
 @functools.wraps(real)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patience import until
 from postgres_server import PostgresServer
-from ropewalk.journal.postgres.schedules import Timetable, TimetableRow
-from ropewalk.journal.postgres.session import parse_target
-from ropewalk.journal.postgres.worker_registry import WorkerRegistry
-from ropewalk.workers.schedules import ScheduleClock, format_time, scheduled_run_id
 
 from .crew import Crew
 from .test_worker_schedules import ONE
@@ -52,33 +45,6 @@ def check_missed(policy: str, missed: dict[str, str], runs: set[str]) -> None:
     late = {due for due, outcome in missed.items() if outcome == "late"}
     assert late == runs & set(missed)
     assert set(missed.values()) == {"skip": {"skipped"}, "run_all": {"late"}, "run_once": {"late", "merged"}}[policy]
-
-
-@pytest.mark.anyio
-async def test_due_times_before_the_first_worker_are_handled_as_the_schedule_says(postgres_url: str) -> None:
-    registry = WorkerRegistry(parse_target(postgres_url))
-    timetable = Timetable(registry)
-    first = int(timetable.server_time()) - 8
-    row = TimetableRow(
-        name="", project=None, cron="*/2 * * * * *", timezone="UTC", context={}, catch_up="", next=first + first % 2
-    )
-    timetable.replace_all([replace(row, name=policy, catch_up=policy) for policy in POLICIES], None)
-    started: dict[str, set[str]] = {policy: set() for policy in POLICIES}
-
-    async def start(schedule: Mapping[str, Any], at: str) -> str:
-        started[schedule["name"]].add(at[:19])
-        return at
-
-    clock = asyncio.create_task(ScheduleClock(timetable, "worker", start, scheduled_run_id).run())
-    try:
-        await until(lambda: all(row.missed for row in timetable.rows()))
-    finally:
-        clock.cancel()
-    for row in timetable.rows():
-        missed = {format_time(one.due)[:19]: one.outcome for one in row.missed}
-        assert len(missed) >= 2
-        check_missed(row.name, {due: str(outcome) for due, outcome in missed.items()}, started[row.name])
-    registry.close()
 
 
 @pytest.mark.timeout(36000)

@@ -66,7 +66,7 @@ def test_a_stopped_run_waits_for_nothing_any_more(crew: Start) -> None:
 def test_queues_of_who_has_no_workers_and_directories_that_are_not_there(crew: Start) -> None:
     scene = crew(WHO)
     said = scene.run("run", "chain.yaml", "--engine", "local", "--queue", "nope").err
-    assert 'engine="dbos"' in said
+    assert 'engine = "dbos"' in said
     nowhere = scene.run("worker", "-C", "/nowhere")
     assert (nowhere.code, "-C /nowhere: there is no such directory" in nowhere.err) == (2, True), nowhere.err
 

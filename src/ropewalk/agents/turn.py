@@ -33,10 +33,9 @@ TURN_TIMEOUT: Final = 3600.0
 """Seconds; the client has a limit of its own per request."""
 _MAX_CACHED_CARDS: Final = 256  # lists of tools
 _USAGE: Final = {
-    "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
     "cache_read_input_tokens": "gen_ai.usage.cache_read.input_tokens",
-    "cache_creation_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
+    "cache_creation_input_tokens": "gen_ai.usage.cache_write.input_tokens",
 }
 _log = logging.getLogger("ropewalk.tools")
 Listener = Callable[[dict[str, Json]], Any]
@@ -110,7 +109,9 @@ class ModelTool(Routed):
 
         # A part that the API refuses is left out of the next turn, so the conversation continues without it.
         try:
-            answer = await _ask(self._client(), request, listener, call_listener)
+            client = self._client()
+            _record_request(request.model or getattr(getattr(client, "settings", None), "model", None))
+            answer = await _ask(client, request, listener, call_listener)
         except ModelError as error:
             if not is_repairable(error, refused):
                 raise _with_first_reason(error, refused) from error
@@ -255,16 +256,31 @@ def _report_turn(turn: Mapping[str, Any], listener: Listener | None) -> None:
         listener({"type": "tool_use", **event})
 
 
-def _record_on_span(answer: Answer) -> None:
-    """Record model, stop reason and token usage on the current span, if one is recording."""
+def _record_request(model: str | None) -> None:
+    """Record the model that is asked on the current span, if one is recording."""
     from opentelemetry import trace  # comes with the MCP library, which the extra `claude` has
 
     span = trace.get_current_span()
     if not span.is_recording():
         return
     span.set_attribute("gen_ai.provider.name", "anthropic")
+    if model:
+        span.update_name(f"chat {model}")
+        span.set_attribute("gen_ai.request.model", model)
+
+
+def _record_on_span(answer: Answer) -> None:
+    """Record model, stop reason and token usage on the current span, if one is recording."""
+    from opentelemetry import trace
+
+    span = trace.get_current_span()
+    if not span.is_recording():
+        return
     span.set_attribute("gen_ai.response.model", answer.model)
     span.set_attribute("gen_ai.response.finish_reasons", [answer.stop_reason])
+    # The conventions count cached tokens as input, the API does not.
+    parts = [answer.usage.get(kind) or 0 for kind in ("input_tokens", *_USAGE) if kind != "output_tokens"]
+    span.set_attribute("gen_ai.usage.input_tokens", sum(parts))
     for kind, count in answer.usage.items():
         if kind in _USAGE:
             span.set_attribute(_USAGE[kind], count)

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from ..app.preflight import output_of, tools_of
 from ..check import ToolCard
+from ..duration import read_duration
 from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, cycle_message, flow_tool_of, input_schema_of
 from ..errors import InvalidFlow, InvalidValue, Problem, UnresolvedReference
 from ..expr.lift import UNRESOLVED
@@ -94,7 +95,7 @@ class ComposableToolBuilder:
     Args:
         execute_tool: `async (tool_name, args, context) -> ToolExecutionResult`; it makes every call.
         strict_mode: Refuse a `$` expression without a meaning in `build`. Default: use its text, and log a warning.
-        timeout: Seconds for each step.
+        timeout: Seconds for each step, or a duration such as "10s".
         tools: Returns the Tool with a name, or None; only its schemas are used.
     """
 
@@ -103,12 +104,13 @@ class ComposableToolBuilder:
         execute_tool: ExecuteTool,
         strict_mode: bool = False,
         *,
-        timeout: float = DEFAULT_TIMEOUT,
+        timeout: float | str = DEFAULT_TIMEOUT,
         tools: Callable[[str], Tool | None] | None = None,
     ) -> None:
-        self.execute_tool, self.strict_mode, self.timeout = execute_tool, strict_mode, timeout
+        self.timeout: float = read_duration(timeout)
+        self.execute_tool, self.strict_mode = execute_tool, strict_mode
         self._tools = tools
-        self._caller = _Caller(execute_tool, timeout)
+        self._caller = _Caller(execute_tool, self.timeout)
         self._built: WeakValueDictionary[str, ComposableTool] = WeakValueDictionary()
 
     def validate(self, spec: Any) -> ValidationResult:

@@ -14,6 +14,7 @@ from ..argument_checks import require_method, require_type
 from ..check import Checked
 from ..config.secrets import secret_names
 from ..config.settings import Limits, WorkerSettings, check_engine
+from ..duration import read_duration
 from ..engine.engine import Engine, check_run_id, new_run_id
 from ..errors import InvalidFlow
 from ..events import Event
@@ -65,7 +66,7 @@ class App:
             Default: `.ropewalk/ropewalk.db` in `directory`.
         tools: Tools to register: `@tool` functions, plain callables or Tools.
         toolbox: Toolbox to use. Default: a new one.
-        timeout: Seconds per tool call. Default: `limits.tool_timeout`.
+        timeout: Seconds per tool call, or a duration such as "10s". Default: `limits.tool_timeout`.
         directory: Directory of the default store. Default: the working directory.
         sync: "full" makes a SQLite store survive a power cut, at the price of a disk flush per batch.
         limits: Limits of definitions and calls.
@@ -93,7 +94,7 @@ class App:
         *,
         tools: Iterable[Any] = (),
         toolbox: Toolbox | None = None,
-        timeout: float | None = None,
+        timeout: float | str | None = None,
         directory: Path | str | None = None,
         sync: Literal["normal", "full"] = "normal",
         limits: Limits = Limits(),  # noqa: B008 - frozen
@@ -114,7 +115,7 @@ class App:
             settings=settings,
             distributed=check_engine(engine) == "dbos",
             secrets=secret_names(secrets),
-            tool_timeout=limits.tool_timeout if timeout is None else timeout,
+            tool_timeout=limits.tool_timeout if timeout is None else read_duration(timeout),
             workers=lambda: self.workers,
         )
         if isinstance(model, str):
@@ -583,7 +584,7 @@ class App:
         return await self.jobs.run(await self.jobs.ready(Start(definition=loaded, **options)))
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
-        """Queue a run for workers and return at once. This needs `engine="dbos"`.
+        """Queue a run for a server or worker and return at once. The store is in a file, or `engine` is "dbos".
 
         Args:
             source: A definition, as for `load`.
@@ -639,14 +640,14 @@ class App:
 
     @cached_property
     def workers(self) -> Workers:
-        """The workers of the store (`engine="dbos"`): list them, wait for their runs, or become one."""
+        """The workers of the store: list them, wait for their runs, or become one."""
         from ..workers.workers import Workers
 
         return Workers(self)
 
     @property
     def schedules(self) -> Schedules:
-        """The schedules of the store (`engine="dbos"`): list, start, pause and resume them."""
+        """The schedules of the store: list, start, pause and resume them."""
         return self.workers.schedules
 
     def asgi(self, *, token: str | None = None, hosts: Iterable[str] = ()) -> Any:

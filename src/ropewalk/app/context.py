@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from ..config.settings import BudgetSettings, Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
+from ..config.settings import BudgetSettings, Config, Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
 from ..engine.engine import AfterRun, Engine
 from ..journal.protocol import Entry, Store
 from ..select.app_selector import Selection
@@ -52,6 +52,10 @@ class Context:
     """What the runs of the project may use."""
     after_run: AfterRun | None = None
     """Undoes a run that has ended here, if its policy says so."""
+    config: Config | None = None
+    """The configuration of the project; None for an app without one."""
+    store_settings: tuple[Any, ...] = ()
+    """The configured store, its durability, and the engine; a server cannot change them while it is running."""
 
     def __init__(
         self,
@@ -86,6 +90,7 @@ class Context:
             toolbox.on_sample = partial(answer_model_request, self)
         self._store: Store | None = None
         self._engine: Engine | None = None
+        self._borrows = False
         self._keeper: RetentionThread | None = None
 
     def _success_rates(self) -> Mapping[str, Rate]:
@@ -151,6 +156,14 @@ class Context:
         client: ModelClient = self.model if find is None else find(model)
         return client
 
+    def borrow(self, earlier: Context) -> None:
+        """Use the store and the engine of an earlier version of the project, and share its servers."""
+
+        # The first version closes the store.
+        self._store, self._borrows = earlier.store, True
+        self.engine = earlier.engine
+        self.toolbox.share_servers(earlier.toolbox)
+
     def history(self, run_id: str) -> list[Entry]:
         """Return everything recorded of a run so far, in order."""
         live = self.engine.live.get(run_id)
@@ -172,5 +185,5 @@ class Context:
         # Idempotent.
         if self._keeper is not None:
             self._keeper.close()
-        if self._store is not None:
+        if self._store is not None and not self._borrows:
             self._store.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,16 @@ def enter_app(app: App) -> None:
 def leave_app(app: App) -> None:
     """Make the app current again that was current before this one."""
     _current.set(tuple(outer for outer in _current.get() if outer is not app))
+
+
+@contextmanager
+def as_current(app: App) -> Iterator[None]:
+    """Make an app the current one for the block, and for the tasks that it starts."""
+    token = _current.set((*_current.get(), app))
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def current_app() -> App | None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
-from os.path import isfile
+from os.path import abspath, isfile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
@@ -60,6 +60,18 @@ class PreparedFile(NamedTuple):
     prepared: Prepared
 
 
+class KeptVersion(NamedTuple):
+    """The last good version of a file, used while the file is as it was when it was found wrong."""
+
+    path: Path
+    wrong: Stamp
+    good: Source
+
+    def is_in_use(self) -> bool:
+        """Return True if the file is still the wrong one."""
+        return self.wrong.still_fits(self.path)
+
+
 class Definitions:
     """Prepares definitions: reads, compiles and checks each once."""
 
@@ -72,6 +84,8 @@ class Definitions:
         self._prepared: dict[tuple[str, str, str | None], Prepared] = {}
         self._documents: dict[tuple[bytes, int], Prepared] = {}
         self._files: dict[str, PreparedFile] = {}
+        self.kept: dict[str, KeptVersion] = {}
+        """The last good versions of files that are wrong, by path."""
         self.imports_code = True
         """Whether a flow in a Python file may be imported."""
         self._stored: dict[tuple[str, str, str, int], Prepared] = {}
@@ -185,6 +199,8 @@ class Definitions:
     def _of_file(self, source: str | PathLike[str]) -> Prepared:
         """Prepare a file, or the text of one; an unchanged file is not read again."""
         name = fspath(source)
+        if self.kept and (kept := self.kept.get(abspath(name))) is not None and kept.is_in_use():
+            return self.get(kept.good)
         if isinstance(source, PathLike) and ".py:" in name:
             from .python_file import NOT_IMPORTED, load_from_python, python_place
 

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
-from ..config.project import PROJECT_FLOWS, flow_files
+from ..config.project import DEFINITION_SUFFIXES, PROJECT_FLOWS, flow_files
 from ..config.python_flows import python_flows
 from ..engine.flow_tool import tool_name
 from ..errors import InvalidFlow, NotFound
-from ..notations.registry import NOTATIONS, is_test
+from ..notations.registry import NOTATIONS, is_test, kind_of_file, notation_of
 from ..values import did_you_mean
 from .file_stamp import Stamp, stamp_of
 from .python_file import python_place
@@ -62,6 +62,10 @@ class FlowList:
         """Return True if it is the list of these patterns in this directory."""
         return self._directory == directory.resolve() and self._patterns == (tuple(patterns) or PROJECT_FLOWS)
 
+    def remember(self, earlier: FlowList) -> None:
+        """Know the files of an earlier list: one that cannot be read any more keeps its name."""
+        self._files = dict(earlier._files)
+
     def look(self) -> dict[str, FlowFile]:
         """Look at all files now, and return the flows among them by id, in the order of the patterns."""
         looked = time.monotonic()
@@ -104,7 +108,7 @@ class FlowList:
         """Return a file as it is now; it is read only if it has changed."""
         if known is not None and known.is_unchanged():
             return known
-        file = read_flow_file(path)
+        file = read_flow_file(path, known)
         # Most JSON files are no definitions.
         if not self.is_named and path.suffix == ".json" and file.kind not in NOTATIONS:
             return file._replace(is_flow=False)
@@ -112,11 +116,31 @@ class FlowList:
         return file._replace(is_flow=True) if path in self._exact else file
 
 
-def read_flow_file(path: Path) -> FlowFile:
-    """Return a file as it is now."""
+def read_flow_file(path: Path, known: FlowFile | None = None) -> FlowFile:
+    """Return a file as it is now; one that cannot be read keeps the name and the kind of an earlier look."""
     stamp, data = stamp_of(path), _data_of(path)
+    if data is None and known is not None and python_place(path) is None:
+        return known._replace(stamp=stamp)
     kind = data.get("kind") if isinstance(data, dict) else None
     return FlowFile(path, stamp, _name_in(data, path), not is_test(data), kind if isinstance(kind, str) else None)
+
+
+def is_definition(file: FlowFile) -> bool:
+    """Return True for a definition, also a broken one, and False for another document in the project directory."""
+    from ..source.load import load
+
+    is_other = file.path.suffix in DEFINITION_SUFFIXES and file.kind not in NOTATIONS
+    if not is_other or kind_of_file(str(file.path)) is not None:
+        return True
+    try:
+        document = load(file.path).data
+    except (InvalidFlow, NotFound):
+        return True
+    try:
+        notation_of(document)
+    except InvalidFlow as error:
+        return any(problem.suggestion for problem in error.problems)
+    return True
 
 
 def _data_of(path: Path) -> Any:

@@ -64,7 +64,13 @@ class FlowTools(Source):
         self._make, self._connect_for = make, connect_for
         definitions.cards.flow_names = self.names_of_flows
         self._offered: dict[str, OfferedFlow] = {}
+        self._is_frozen = False
         self._used: dict[tuple[str, str | None, int], frozenset[str]] = {}
+
+    def succeed(self, earlier: FlowTools) -> None:
+        """Take over from an earlier version of the project, whose runs keep the flows that it has."""
+        self.flows.remember(earlier.flows)
+        earlier._is_frozen = True
 
     async def connect(self, tool_ids: Collection[str] | None = None) -> None:
         """Register the flows with these ids, or all, that are not registered, with the tools that they call."""
@@ -192,7 +198,7 @@ class FlowTools(Source):
 
     def is_current(self, prepared: Prepared) -> bool:
         """Return True if no file has changed of the flows that a definition calls, also through others."""
-        if not self._offered:
+        if not self._offered or self._is_frozen:
             return True
         key = prepared.fingerprint, prepared.root, self._definitions.cards.toolbox.version
         used = self._used.get(key)
@@ -204,6 +210,8 @@ class FlowTools(Source):
 
     def forget_changed(self, ids: Collection[str]) -> None:
         """Remove those of the tools whose files have changed, and those that call them; `connect` reads them again."""
+        if self._is_frozen:
+            return
         reached = self._reached(ids)
         changed = {id for id in reached if not self._offered[id].file.is_unchanged()}
         # The type of a flow follows from the flows that it calls.

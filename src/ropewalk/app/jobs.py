@@ -21,16 +21,16 @@ from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
 from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, ModelCheck, input_schema_of, tool_name
 from ..errors import DefinitionChanged, InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
-from ..ir import Flow
+from ..ir import Flow, Node
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Entry, Key, Log, NewRun, RunRow
 from ..journal.tool_usage import current_source
-from ..ops import calls_of
 from ..tools.runner import ExecutorCaller, check_request
 from ..tools.source import Source as ToolSource
 from ..tools.source import connect_sources
 from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean
+from .part_tools import PartTools, Recorded, calls_by_place, parts_by_node
 from .preflight import (
     called_by,
     check_input,
@@ -38,7 +38,6 @@ from .preflight import (
     check_workers_can_call,
     find_model_checks,
     missing_tools,
-    tool_place,
     tools_of,
 )
 from .run_budget import read_budget
@@ -106,14 +105,14 @@ class Jobs:
         """Prepare the job of a new run from fields of `Start`, for packages that cannot import it."""
         return await self.new(await self.ready(Start(definition=loaded, **options)))
 
-    async def new(self, start: Start) -> Job:
+    async def new(self, start: Start, *, is_prepared: bool = False) -> Job:
         """Prepare the job of a new run."""
 
         # The engine runs it separately: one coroutine less around each run makes tool calls faster.
         loaded = _definition(start)
         if start.executor is not None:
             await self._ensure_for_executor(loaded)
-        elif not self._is_sound(loaded):
+        elif not (is_prepared or self._is_sound(loaded)):
             await self.prepare(loaded)
         if start.run_id is not None:
             check_json(start.run_id, "run id")
@@ -143,23 +142,27 @@ class Jobs:
             raise NoExecutor(row.id)
         return executor
 
-    async def for_existing(self, row: RunRow, start: Start = DEFAULT, forgotten: Collection[Key] = ()) -> Job:
+    async def for_existing(
+        self, row: RunRow, start: Start = DEFAULT, forgotten: Collection[Key] = (), restarted: Collection[str] = ()
+    ) -> Job:
         """Prepare the job that continues an existing run."""
 
-        # `forgotten`: The entries whose calls are made again, so that their tools must exist.
+        # The tools of `forgotten` entries must exist, and the flows of the parts with the ids in `restarted`.
         is_plan = row.kind == "plan"
         if is_plan or row.forked_from is not None:
             from .corrections import require_in_effect
 
             await run_sync_in_thread(self.context.store, lambda: require_in_effect(self.context, row))
-        job = await self.for_replay(row, start, forgotten)
+        job = await self.for_replay(row, start, forgotten, restarted)
         if is_plan:
             from .plan_callers import offer_record
 
             await run_sync_in_thread(self.context.store, lambda: offer_record(self.context, job, row))
         return job
 
-    async def for_replay(self, row: RunRow, start: Start, forgotten: Collection[Key] = ()) -> Job:
+    async def for_replay(
+        self, row: RunRow, start: Start, forgotten: Collection[Key] = (), restarted: Collection[str] = ()
+    ) -> Job:
         """Prepare a job with the definition and the input of an existing run."""
         started_with, loaded = row.context or {}, start.definition
         self.executor_for(row, start.executor)
@@ -170,15 +173,25 @@ class Jobs:
         if loaded is None:
             await self.context.definitions.read_ahead({**row.document, "kind": row.kind})
             loaded = self.context.definitions.get(row)
+        flows: dict[str, Tool] = {}
         if start.executor is None:
             try:
                 await self.prepare(loaded)
             except InvalidFlow as error:
-                nodes = {tool_place(node): node.id for node in calls_of(loaded.flow.body)}
-                await self._require_recorded(error, nodes, lambda: _without(self.context.history(row.id), forgotten))
+                context, nodes = self.context, calls_by_place(loaded.flow)
+                flows = await self.flows_of_parts(
+                    error,
+                    nodes,
+                    lambda: (
+                        _without(context.history(row.id), forgotten),
+                        parts_by_node(context.store, row.id, restarted),
+                    ),
+                )
         listed = replace(start, definition_id=row.definition_id)
         job = self._job(listed, loaded, row.id, row.input, started_with.get("variables"))
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
+        if flows:
+            job.caller = PartTools(job.caller, self.context.runner, flows)
         return job
 
     @cached_property
@@ -296,16 +309,28 @@ class Jobs:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
-    async def _require_recorded(
-        self, error: InvalidFlow, nodes: Mapping[str, str], history: Callable[[], list[Entry]]
-    ) -> None:
-        """Raise the error of a check, unless it only lacks tools whose calls are recorded."""
+    async def flows_of_parts(
+        self, error: InvalidFlow, nodes: Mapping[str, Node], recorded: Callable[[], Recorded]
+    ) -> dict[str, Tool]:
+        """Return the flows of a run's parts that are tools no more; raise the error unless it only lacks these."""
 
-        # `nodes`: The ids of the nodes that call tools, by the places at which the document names the tools.
-        entries = await run_sync_in_thread(self.context.store, history)
-        recorded = {entry.node for entry in entries if entry.kind == "call"}
-        if any(item.keyword != UNKNOWN_TOOL or nodes.get(item.path) not in recorded for item in error.problems):
+        # A recorded call needs no tool, and an unfinished part continues under the definition that is recorded with it.
+        if any(item.keyword != UNKNOWN_TOOL or item.path not in nodes for item in error.problems):
             raise error
+        entries, parts = await run_sync_in_thread(self.context.store, recorded)
+        finished = {entry.node for entry in entries if entry.kind == "call"}
+        lacking = [node for item in error.problems if (node := nodes[item.path]).id not in finished]
+        if not parts.keys() >= {node.id for node in lacking}:
+            raise error
+        tools = {node.id: str(getattr(node.op, "tool", "")) for node in lacking}
+        return {tool: await self._tool_of_part(parts[id], tool) for id, tool in tools.items()}
+
+    async def _tool_of_part(self, part: RunRow, tool_id: str) -> Tool:
+        """Make the tool as which a part of a run began."""
+        job = await self.for_existing(part)
+        tool = self.make_tool(self.context.definitions.get(part), tool_id.rpartition(":")[2])
+        handler: Any = tool.handler
+        return replace(tool, handler=handler.with_host(caller=job.caller, prepare=None))
 
     def _is_sound(self, loaded: Prepared) -> bool:
         """Return True if a definition was checked against the tools that there are now."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..config.modules import import_tools
-from ..config.project import read_config
+from ..config.project import LOCK_FILE, read_config
 from ..config.settings import PlanSettings
 from ..config.toml import file_exists
 from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
@@ -36,7 +36,6 @@ class HasContext(Protocol):
 Opened = TypeVar("Opened", bound=HasContext)
 NOT_LOADED = "not loaded, because no code of the project runs"
 """Why the tools of a server, a provider or a backend are not known."""
-LOCK = "ropewalk.lock"  # tools.pins.FILE: that room is read only where there is one
 
 
 def open_project(
@@ -62,7 +61,7 @@ def open_project(
             toolbox.register(item)
         except InvalidTool as error:
             raise ConfigError(str(error), place=_definition_place(item)) from error
-    if file_exists(config.directory / LOCK):  # something else there must not pass for "nothing is pinned"
+    if file_exists(config.directory / LOCK_FILE):  # something else there must not pass for "nothing is pinned"
         from ..tools.pins import Pins
 
         toolbox.pins = Pins.read(config.directory)
@@ -80,17 +79,13 @@ def open_project(
     )
     context = app.context
     context.http_secrets = frozenset(config.http_secrets)
-    context.project = str(config.directory)
+    context.project, context.config = str(config.directory), config
+    context.store_settings = store or named.store, named.sync, engine or named.engine, named.retention
     context.models, context.claude, context.n8n_tools = config.models, config.claude, config.n8n_tools
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     cards = context.definitions.cards
     cards.effects, cards.directory = config.plans.effects, config.directory
-    plans, usual = config.plans, PlanSettings()
-    if (plans.cpu_seconds, plans.wall_seconds) != (usual.cpu_seconds, usual.wall_seconds):
-        from ..plans.boundary.pool import Limits, pool
-
-        # The children serve every app of the process.
-        pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
+    _limit_plans(config.plans)
     context.untrusted = () if config.untrusted is None else tuple(config.untrusted.servers)
     context.unchecked, context.definitions.imports_code = unchecked, code
     context.retention = named.retention
@@ -98,6 +93,15 @@ def open_project(
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app
+
+
+def _limit_plans(plans: PlanSettings) -> None:
+    """Set the limits of programs of models, whose children serve every app of the process."""
+    usual = PlanSettings()
+    if (plans.cpu_seconds, plans.wall_seconds) != (usual.cpu_seconds, usual.wall_seconds):
+        from ..plans.boundary.pool import Limits, pool
+
+        pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
 
 
 def without_code(config: Config) -> tuple[Config, tuple[str, ...]]:

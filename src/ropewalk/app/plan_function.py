@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from ..builder.plan import PLAN, PlanProgram, signature_of
 from ..config.settings import Parallel
+from ..duration import read_duration
 from ..errors import InvalidFlow, Problem
 from ..notations.plan.readers import HERE
 from ..notations.plan.tools import entry_of, with_tools
@@ -39,7 +40,7 @@ class Plan(Generic[P, R]):
         function: Callable[P, Coroutine[Any, Any, R]],
         name: str | None = None,
         description: str | None = None,
-        timeout: float | None = None,
+        timeout: float | str | None = None,
         mcp_prompt: bool = False,
         parallel: Parallel = "none",
     ) -> None:
@@ -48,7 +49,7 @@ class Plan(Generic[P, R]):
             raise InvalidFlow([Problem(path="", message=what)])
         update_wrapper(self, function)
         setattr(self, PLAN, function)
-        self.function, self.timeout, self.parallel = function, timeout, parallel
+        self.function, self.timeout, self.parallel = function, read_duration(timeout), parallel
         self.mcp_prompt = mcp_prompt
         self.name = name or function.__name__
         self._description = description
@@ -143,7 +144,7 @@ def plan(
     *,
     name: str | None = None,
     description: str | None = None,
-    timeout: float | None = None,
+    timeout: float | str | None = None,
     parallel: Parallel = "none",
     mcp_prompt: bool = False,
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Plan[P, R]]: ...
@@ -155,9 +156,9 @@ def plan(function: Any = None, /, **options: Any) -> Any:
 
     Args:
         function: The function, if the decorator is used without parentheses.
-        **options: `name` and `description` replace those of the function; `timeout` is in seconds for the whole run.
-            `parallel` names the calls that overlap where Python makes one after another: "none", or "reads" (those of
-            tools that only read).
+        **options: `name` and `description` replace those of the function; `timeout` is in seconds for the whole run,
+            or text such as "10s". `parallel` names the calls that overlap where Python makes one after another: "none",
+            or "reads" (those of tools that only read).
             With `mcp_prompt` MCP clients also get it as a prompt.
 
     Returns:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ..duration import PATTERN
 from ..engine.flow_tool import FlowTool
 from ..errors import InvalidInput, Problem
 from ..fast_dataclass import dataclass
@@ -39,7 +40,12 @@ _BUDGET: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {
         "calls": {"type": "integer", "minimum": 0, "description": "The maximum number of tool calls in the whole run."},
-        "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "The maximum duration of the run."},
+        "seconds": {
+            "type": ["number", "string"],
+            "exclusiveMinimum": 0,
+            "pattern": PATTERN,
+            "description": "The maximum duration of the run.",
+        },
         "tokens": {
             "type": "integer",
             "minimum": 0,

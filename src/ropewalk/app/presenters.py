@@ -7,6 +7,7 @@ dictionary. `RunService.get` presents a whole run, `runs/steps.py` its steps, `r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -14,20 +15,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..journal.protocol import Definition, RunRow, iso
 from ..values import Json
+from .cron_text import cron_text
+from .overview import next_due_times, run_of
 from .runs.liveness import current_node, liveness_flags, liveness_of, shown_status, status_of, waiting_run_ids
 from .runs.steps import run_summary
 
 if TYPE_CHECKING:
     from ..ir import Flow
-    from ..journal.postgres.worker_registry import WorkerRow
+    from ..journal.sql.worker_row import WorkerRow
     from ..select.selector import SelectionResult
     from ..source.document import Document
     from ..tools.tool import Tool
     from ..tools.toolbox import Toolbox
     from ..workers.schedules import ScheduleRow
     from .context import Context
+    from .overview import FailureGroup, Overview, QueueState
 
 _MAX_MESSAGE: Final = 300  # characters of an error in a list
+_MAX_DEFINITIONS: Final = 50  # of an overview
+_MAX_FAILURES: Final = 100  # of an overview, by error
 
 
 def run_line(
@@ -78,9 +84,24 @@ def tool_failures(toolbox: Toolbox) -> dict[str, str]:
     return {name: str(reason) for name, reason in toolbox.failures.items()}
 
 
-def tool_list(toolbox: Toolbox, tools: Iterable[Tool]) -> dict[str, Any]:
+def tool_list(context: Context, tools: Iterable[Tool]) -> dict[str, Any]:
     """Present tools, with the servers that could not be reached."""
-    return {"tools": [tool.to_dict() for tool in tools], "failures": tool_failures(toolbox)}
+    return {"tools": [tool_line(context, tool) for tool in tools], "failures": tool_failures(context.toolbox)}
+
+
+def tool_line(context: Context, tool: Tool) -> dict[str, Any]:
+    """Present a tool as one item of a list: its definition, what a call of it does, and where it runs."""
+    from .facts import facts_of_tool
+
+    facts, backends = facts_of_tool(context, tool.id), context.toolbox.backends(tool.id)
+    backend = backends[0] if backends else None
+    return {
+        **tool.to_dict(),
+        "effect": facts.effect,
+        "undo": facts.undo,
+        "source": "flow" if facts.flow is not None or backend is None else backend.kind,
+        "sourceName": None if backend is None else backend.server_name or backend.provider_id or backend.source,
+    }
 
 
 def tool_selection(toolbox: Toolbox, selection: SelectionResult) -> dict[str, Any]:
@@ -132,13 +153,16 @@ def schedule_line(row: ScheduleRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "cron": row.cron,
+        "times": cron_text(row.cron),
         "timezone": row.timezone,
         "flow": row.flow,
         "input": row.input,
         "paused": row.paused,
         "last": row.last.isoformat() if row.last else None,
         "status": row.status,
+        "runId": run_of(row),
         "next": row.next.isoformat() if row.next else None,
+        "upcoming": [due.isoformat() for due in next_due_times(row)],
         "catchUp": row.catch_up,
         "missed": [
             {"due": datetime.fromtimestamp(item.due, UTC).isoformat(), "became": item.outcome, "runId": item.run}
@@ -150,3 +174,70 @@ def schedule_line(row: ScheduleRow) -> dict[str, Any]:
 def worker_line(row: WorkerRow) -> dict[str, Any]:
     """Present a worker as one item of a list."""
     return {"id": row.id, "began": row.began, "silent": row.silent, **row.about}
+
+
+def overview_data(overview: Overview) -> dict[str, Any]:
+    """Present an overview: numbers of runs by period, status and definition, failures, and what is in progress."""
+    periods, total = len(overview.edges) - 1, 0
+    statuses: dict[str, list[int]] = {}
+    definitions: dict[tuple[str, str | None, str], tuple[list[int], Counter[str]]] = {}
+    for run in overview.runs:
+        statuses.setdefault(run.status, [0] * periods)[run.period] += run.count
+        identity = (run.kind, run.definition_id, run.name)
+        by_period, by_status = definitions.setdefault(identity, ([0] * periods, Counter()))
+        by_period[run.period] += run.count
+        by_status[run.status] += run.count
+        total += run.count
+    order = sorted(definitions, key=lambda identity: (-sum(definitions[identity][0]), identity[2]))
+    return {
+        "since": iso(overview.edges[0]),
+        "until": iso(overview.edges[-1]),
+        "periods": [iso(edge) for edge in overview.edges[:-1]],
+        "runs": total,
+        "statuses": statuses,
+        "definitions": [
+            {
+                "kind": kind,
+                "id": id,
+                "name": name,
+                "runs": sum(definitions[kind, id, name][0]),
+                "periods": definitions[kind, id, name][0],
+                "statuses": dict(definitions[kind, id, name][1]),
+            }
+            for kind, id, name in order[:_MAX_DEFINITIONS]
+        ],
+        "definitionCount": len(order),
+        "failures": [_failure_line(failure) for failure in overview.failures[:_MAX_FAILURES]],
+        "failureCount": len(overview.failures),
+        "waiting": {name: overview.waits.get(name, 0) for name in ("approvals", "events", "questions")},
+        "schedules": [schedule_line(row) for row in overview.schedules.rows],
+        "queues": [_queue_line(queue) for queue in overview.work.queues],
+        "workers": None if overview.work.workers is None else list(map(worker_line, overview.work.workers)),
+    }
+
+
+def _failure_line(failure: FailureGroup) -> dict[str, Any]:
+    return {
+        "kind": failure.kind,
+        "id": failure.definition_id,
+        "name": failure.name,
+        "node": failure.node,
+        "errorKind": failure.error_kind,
+        "message": failure.message,
+        "count": failure.count,
+        "last": iso(failure.last),
+        "runId": failure.run_id,
+    }
+
+
+def _queue_line(queue: QueueState) -> dict[str, Any]:
+    limits = queue.limits
+    return {
+        "name": queue.name,
+        "waiting": queue.waiting,
+        "running": queue.running,
+        "concurrency": limits.concurrency,
+        "workerConcurrency": limits.worker_concurrency,
+        "limit": limits.limit,
+        "period": limits.period if limits.limit is not None else None,
+    }

@@ -8,11 +8,11 @@ import importlib.util
 import os
 import re
 import sys
-import traceback
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from ..config.modules import describe_import_error
 from ..errors import InvalidFlow, NotFound, Place, Problem
 from ..values import did_you_mean, digest
 
@@ -121,11 +121,12 @@ def _import(file: Path) -> Any:
     """Import a file, again if it has changed."""
     path = os.path.realpath(file)
     stamp = os.stat(path).st_mtime_ns
-    known = _modules.get(path)
-    if known is not None and known[0] == stamp:
-        return known[1]
     # A name of its own, so that no file hides a module.
-    spec = importlib.util.spec_from_file_location(f"ropewalk_file_{digest(path)[:12]}_{file.stem}", path)
+    own_name = f"ropewalk_file_{digest(path)[:12]}_{file.stem}"
+    known = _modules.get(path)
+    if known is not None and known[0] == stamp and sys.modules.get(own_name) is known[1]:
+        return known[1]
+    spec = importlib.util.spec_from_file_location(own_name, path)
     if spec is None or spec.loader is None:
         raise NotFound("file", str(file))
     module = importlib.util.module_from_spec(spec)
@@ -139,11 +140,9 @@ def _import(file: Path) -> Any:
     except InvalidFlow:
         raise
     except Exception as error:
-        if isinstance(error, SyntaxError) and error.filename == path:
-            at = Place(str(file), error.lineno or 1, error.offset or 1, (error.text or "").rstrip())
-            raise InvalidFlow([Problem(path="", message=f"cannot be imported: {error.msg}", place=at)]) from error
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        place = Place(str(file), frames[-1].lineno or 1, (frames[-1].colno or 0) + 1, "") if frames else None
-        raise InvalidFlow([Problem(path="", message=f"{file} cannot be imported: {error!r}", place=place)]) from error
+        del sys.modules[own_name]
+        why, place = describe_import_error(error, Path(folder))
+        named = "" if place is not None else f"{file} "
+        raise InvalidFlow([Problem(path="", message=f"{named}cannot be imported: {why}", place=place)]) from error
     _modules[path] = stamp, module
     return module

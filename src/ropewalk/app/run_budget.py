@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config.settings import BudgetSettings
+from ..duration import read_duration
 from ..engine.budgets import limits_of
 from ..errors import InvalidInput, Problem
 from ..journal.ledger import MAX_LIMITS, Limits, limit_problem
@@ -24,7 +25,9 @@ def read_budget(budget: Mapping[str, Json] | None, place: str = "budget") -> dic
     """Return the limits of a budget; raise InvalidInput with every problem of it."""
     if budget is not None and not isinstance(budget, Mapping):
         raise InvalidInput([Problem(path=place, message="must be an object of limits")])
-    limits = {name: value for name, value in (budget or {}).items() if value is not None}
+    limits: dict[str, Any] = {name: value for name, value in (budget or {}).items() if value is not None}
+    if "seconds" in limits:
+        limits["seconds"] = read_duration(limits["seconds"])
     problems = [
         Problem(path=f"{place}.{name}", message=message)
         for name, value in limits.items()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from ..check import ToolCard, check
 from ..codec import flow_to_json
+from ..duration import read_duration
 from ..errors import InvalidFlow, InvalidTool, Problem
 from ..expr.ast import Fn, Lit
 from ..expr.ast import Ref as Plain
@@ -264,8 +265,8 @@ class FlowBuilder(Nodes):
     @named_arguments_only
     def options(
         self, *, name: str = "", description: str = "", when: object = NOT_GIVEN, gate: object = NOT_GIVEN,
-        after: Sequence[Ref[Any]] = (), timeout: float | None = None, attempts: int = 1, delay: float = 0.0,
-        factor: float = 1.0, linear: bool = False, max_delay: float = 3600.0, fallback: object = NOT_GIVEN,
+        after: Sequence[Ref[Any]] = (), timeout: float | str | None = None, attempts: int = 1, delay: float | str = 0.0,
+        factor: float = 1.0, linear: bool = False, max_delay: float | str = 3600.0, fallback: object = NOT_GIVEN,
         reported: bool = False, into: State[Any] | None = None, writes: Callable[[Ref[Any]], Writes] | None = None,
         gives: Callable[[Ref[Any]], object] | None = None,
     ) -> Nodes:  # fmt: skip
@@ -277,7 +278,7 @@ class FlowBuilder(Nodes):
             when: A condition; the node is skipped if it is false.
             gate: A condition; the node is not reached if it is false.
             after: Nodes of the same parallel block to wait for.
-            timeout: Seconds per attempt.
+            timeout: Seconds per attempt, or a duration such as "10s"; so for `delay` and `max_delay`.
             attempts: The number of attempts, including the first.
             delay: Seconds between two attempts.
             factor: Multiplies the delay after each attempt.
@@ -295,7 +296,13 @@ class FlowBuilder(Nodes):
         # Remember the line until a node uses the options: options of no node are a mistake.
         number = next(self._trace.option_numbers)
         self._trace.waiting[number] = place()
-        retry = Retry(attempts=attempts, delay=delay, factor=factor, linear=linear, max_delay=max_delay)
+        retry = Retry(
+            attempts=attempts,
+            delay=read_duration(delay),
+            factor=factor,
+            linear=linear,
+            max_delay=read_duration(max_delay),
+        )
         return Nodes(
             self._trace,
             Options(
@@ -304,7 +311,7 @@ class FlowBuilder(Nodes):
                 when=when,
                 gate=gate,
                 after=after,
-                timeout=timeout,
+                timeout=read_duration(timeout),
                 retry=retry,
                 fallback=fallback,
                 reported=reported,
@@ -317,12 +324,17 @@ class FlowBuilder(Nodes):
 
     @named_arguments_only
     def settings(
-        self, *, timeout: float | None = None, parallel: bool = False, limit: int | None = None, returns: Any = None
+        self,
+        *,
+        timeout: float | str | None = None,
+        parallel: bool = False,
+        limit: int | None = None,
+        returns: Any = None,
     ) -> None:
         """Set options of the whole run.
 
         Args:
-            timeout: Seconds for the run.
+            timeout: Seconds for the run, or a duration such as "10s".
             parallel: True to run nodes concurrently, each as soon as the values that it uses are ready.
             limit: The most nodes that run at once; only with `parallel`.
             returns: The type of the result.
@@ -330,7 +342,7 @@ class FlowBuilder(Nodes):
         Raises:
             InvalidFlow: A limit is given without `parallel`.
         """
-        self._timeout, self._limit, self._trace.root.ordered = timeout, limit, not parallel
+        self._timeout, self._limit, self._trace.root.ordered = read_duration(timeout), limit, not parallel
         if limit is not None and not parallel:
             raise mistake("limit is the number of nodes that run at once, so it needs parallel=True")
         self._output = None if returns is None else _schema(returns, "returns")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
+from ..duration import read_duration
 from ..ir import Graph
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait
 from ..tools.signature import is_async, schema_of
@@ -114,35 +115,39 @@ class Nodes:
         options = replace(self._options, into=state)
         return add(self._trace, f"set_{state._channel}", options, lambda _: Compute(value=self._trace.lower(value)))
 
-    def sleep(self, seconds: float | Ref[float], /) -> Ref[None]:
+    def sleep(self, seconds: float | str | Ref[float], /) -> Ref[None]:
         """Add a pause in seconds; a resumed run waits only for the rest.
 
         Args:
-            seconds: Seconds, or a reference to a number.
+            seconds: Seconds, a duration such as "10s", or a reference to a number.
 
         Returns:
             A reference to null.
         """
-        return add(self._trace, "sleep", self._options, lambda _: Sleep(seconds=self._trace.lower(seconds)))
+        return add(
+            self._trace, "sleep", self._options, lambda _: Sleep(seconds=self._trace.lower(read_duration(seconds)))
+        )
 
-    def wait(self, event: str | Ref[str], /, *, timeout: float | Ref[float] | None = None) -> Ref[Any]:
+    def wait(self, event: str | Ref[str], /, *, timeout: float | str | Ref[float] | None = None) -> Ref[Any]:
         """Add a wait for an event, for at most `timeout` seconds; its value is the event's payload.
 
         Args:
             event: Name of the event.
-            timeout: Seconds; None for no limit.
+            timeout: Seconds, or a duration such as "10s"; None for no limit.
 
         Returns:
             A reference to the payload.
         """
         return self._wait(event, None, timeout)
 
-    def approval(self, text: str | Ref[str], /, *, timeout: float | Ref[float] | None = None) -> Ref[dict[str, Any]]:
+    def approval(
+        self, text: str | Ref[str], /, *, timeout: float | str | Ref[float] | None = None
+    ) -> Ref[dict[str, Any]]:
         """Add a wait for an approval of a text; its value is `{approved, by, note}`. A rejection fails the node.
 
         Args:
             text: The question that people see.
-            timeout: Seconds; None for no limit.
+            timeout: Seconds, or a duration such as "10s"; None for no limit.
 
         Returns:
             A reference to the answer.
@@ -152,7 +157,7 @@ class Nodes:
     def _wait(self, event: object, text: object, timeout: object) -> Ref[Any]:
         def make(_: str) -> Wait:
             lower = self._trace.lower
-            seconds = timeout if timeout is not None else self._options.timeout
+            seconds = read_duration(timeout) if timeout is not None else self._options.timeout
             return Wait(
                 event=None if event is None else lower(event, "event"),
                 approval=None if text is None else lower(text, "approval"),

@@ -22,6 +22,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import orjson
 
 from ..codec import expr_from_json, expr_to_json
+from ..duration import read_duration
 from ..errors import InvalidFlow, InvalidValue, Place, Problem
 from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref, rebind, show
 from ..values import check_json, did_you_mean
@@ -63,6 +64,7 @@ def close_coroutine(value: Any) -> None:
 
 
 _NUMBERS = ("timeout", "delay", "factor", "max_delay")
+_DURATIONS = ("timeout", "delay", "max_delay")
 _INTEGER_OPTIONS = ("attempts", "limit")
 
 
@@ -78,6 +80,8 @@ def named_arguments_only(method: Callable[P, R]) -> Callable[P, R]:
             if name not in known:
                 message = f"{method.__name__} has no {name!r}; it takes {', '.join(known)}"
                 raise mistake(message, name, known)
+            if name in _DURATIONS:
+                value = read_duration(value)
             expected = "a number" if name in _NUMBERS else "a whole number" if name in _INTEGER_OPTIONS else ""
             kinds = (int, float) if name in _NUMBERS else int
             if expected and value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):

@@ -11,8 +11,8 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,9 @@ from .settings import Config
 from .toml import TomlFile, raise_all
 
 _MARKER = "__ropewalk_tool__"
+_NEVER_FRESH = ("ropewalk", "__main__")
+_DIRECTORIES = "ropewalk_directory_"
+"""The beginning of the names of modules in directories of definitions, which look after their own files."""
 
 
 def is_marked(value: Any) -> bool:
@@ -51,6 +54,47 @@ def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> 
                 tools.append(value)
     raise_all(errors)
     return tools
+
+
+@contextmanager
+def fresh_modules(directory: Path) -> Iterator[None]:
+    """Import the modules of a project again in the block, and put the earlier ones back if it raises."""
+
+    # Nothing is reloaded in place: functions of the earlier modules that are running keep their globals.
+    earlier = _modules_in(directory)
+    for name in earlier:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    try:
+        yield
+    except BaseException:
+        for name in _modules_in(directory):
+            del sys.modules[name]
+        sys.modules.update(earlier)
+        raise
+
+
+def imported_files(directory: Path) -> set[str]:
+    """Return the real paths of the modules that were imported from a project."""
+    files = (getattr(module, "__file__", None) for module in _modules_in(directory).values())
+    return {os.path.realpath(file) for file in files if file is not None}
+
+
+def _modules_in(directory: Path) -> dict[str, ModuleType]:
+    """Return the imported modules of a project by name, without those of an environment inside its directory."""
+    start = os.path.join(os.path.realpath(directory), "")
+    environments = [os.path.join(os.path.realpath(prefix), "") for prefix in (sys.prefix, sys.base_prefix)]
+    others = tuple(prefix for prefix in environments if prefix.startswith(start))
+    result = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is None and hasattr(module, "__path__"):  # a folder without a file of its own keeps its old modules
+            file = next((f"{folder}/" for folder in module.__path__), None)
+        if not isinstance(file, str) or name.partition(".")[0] in _NEVER_FRESH or name.startswith(_DIRECTORIES):
+            continue
+        if file.startswith(start) and not file.startswith(others) and "site-packages" not in file[len(start) :]:
+            result[name] = module
+    return result
 
 
 def _import_module(name: str, config: Config) -> ModuleType:
@@ -135,18 +179,22 @@ def _not_found_error(name: str, config: Config) -> ConfigError:
 
 
 def _import_error(name: str, error: BaseException, config: Config) -> ConfigError:
-    message = f"[tools] modules: importing {name!r} failed: {describe_exception(error)}"
+    why, place = describe_import_error(error, config.directory)
+    return ConfigError(f"[tools] modules: importing {name!r} failed: {why}", place=place or _place_of_setting(config))
+
+
+def describe_import_error(error: BaseException, directory: Path) -> tuple[str, Place | None]:
+    """Return why an import failed, and where in a directory; None if the error comes from elsewhere."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
-        place = Place(display_path(Path(error.filename)), error.lineno, error.offset or 1, (error.text or "").rstrip())
-        return ConfigError(f"[tools] modules: importing {name!r} failed: {error.msg}", place=place)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(config.directory)]
+        file = display_path(Path(error.filename))
+        return error.msg, Place(file, error.lineno, error.offset or 1, (error.text or "").rstrip())
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(directory)]
     if not frames:
-        return ConfigError(message, place=_place_of_setting(config))
+        return describe_exception(error), None
     frame = frames[-1]
     file, line = display_path(Path(frame.filename)), frame.lineno or 1
-    return ConfigError(
-        message, place=Place(file, line, (frame.colno or 0) + 1, _source_line(Path(frame.filename), line))
-    )
+    place = Place(file, line, (frame.colno or 0) + 1, _source_line(Path(frame.filename), line))
+    return describe_exception(error), place
 
 
 def _source_line(file: Path, number: int) -> str:

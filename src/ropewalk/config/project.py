@@ -24,11 +24,22 @@ from ..errors import ConfigError
 from .models import read_models
 from .python_flows import python_flows
 from .secrets import secret_names
-from .servers import read_backends, read_providers, read_servers, read_worker_settings
-from .settings import BudgetSettings, Config, Limits, McpServed, PlanSettings, Retention, UndoSettings, fill_variables
+from .servers import SERVERS_FILE, read_backends, read_providers, read_servers, read_worker_settings
+from .settings import (
+    BudgetSettings,
+    Config,
+    Limits,
+    McpServed,
+    PlanSettings,
+    Provider,
+    Retention,
+    UndoSettings,
+    fill_variables,
+)
 from .toml import SECTIONS, TomlFile, file_exists
 
 CONFIG_FILE: Final = "ropewalk.toml"
+LOCK_FILE: Final = "ropewalk.lock"
 PROJECT_FLOWS: Final = ("*.yaml", "*.yml", "*.json", "*.py")
 """The definitions of a project that names none: those in the directory of `ropewalk.toml`, JSON with a `kind`."""
 
@@ -77,6 +88,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     return Config(
         directory=project_directory,
         file=file,
+        files=tuple(_read_files(project_directory, data, providers)),
         modules=tuple(data.get("tools", {}).get("modules", ())),
         flows=flows,
         strict_output=data.get("tools", {}).get("strict_output", False),
@@ -103,6 +115,12 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         undo=UndoSettings(**data.get("undo", {}), where=lambda tool: table.place_of(("undo", "tools", tool))),
         warnings=tuple(warnings),
     )
+
+
+def _read_files(directory: Path, data: Mapping[str, Any], providers: Mapping[str, Provider]) -> Iterator[Path]:
+    """Yield the files whose content the configuration depends on."""
+    yield from (directory / name for name in (CONFIG_FILE, LOCK_FILE, data.get("mcp", {}).get("file") or SERVERS_FILE))
+    yield from (Path(each.openapi) for each in providers.values() if each.openapi and "://" not in each.openapi)
 
 
 def _unmatched(table: TomlFile, directory: Path, flows: Sequence[str]) -> Iterator[str]:

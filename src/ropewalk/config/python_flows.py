@@ -13,10 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 
 _MAKERS = ("plan", "flow")
+_last_read: dict[str, Mapping[str, str]] = {}
+"""The flows of each file when it was last right, by path."""
 
 
 def python_flows(path: Path) -> Mapping[str, str]:
-    """Return the names of the flows in a file, by the variables that hold them."""
+    """Return the names of the flows in a file, by the variables that hold them; a malformed one keeps those it had."""
     try:
         status = os.stat(path)
     except OSError:
@@ -30,9 +32,12 @@ def _flows_in(path: str, changed: int, size: int, number: int) -> Mapping[str, s
         content = Path(path).read_bytes()
         tree = ast.parse(content) if b"ropewalk" in content else ast.Module([], [])
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):  # its reader reports the error
-        return {}
+        return _last_read.get(path, {})
     reading = _Reading()
-    return {} if reading.calls_something(tree.body) else reading.flows
+    flows = {} if reading.calls_something(tree.body) else reading.flows
+    if flows or path in _last_read:
+        _last_read[path] = flows
+    return flows
 
 
 class _Reading:

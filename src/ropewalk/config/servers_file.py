@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from ..duration import MILLISECOND, SECOND, read_duration
 from ..errors import ConfigError, InvalidFlow, Place, display_path
 from ..fast_dataclass import dataclass
 from ..source.document import Document
@@ -686,21 +687,24 @@ def _times(entry: Mapping[str, Any], is_milliseconds: bool) -> dict[str, Any]:
     for key, (target, factor) in _TIMES.items():
         value = entry.get(key)
         if value is not None:
-            result[target] = _seconds(value, key) * factor
+            result[target] = _seconds(value, key, factor)
     timeout = entry.get("timeout")
     if isinstance(timeout, dict):  # of OpenCode
         for key, target in (("startup", "connect_timeout"), ("request", "timeout")):
             if timeout.get(key) is not None:
-                result[target] = _seconds(timeout[key], "timeout") / 1000
+                result[target] = _seconds(timeout[key], "timeout", MILLISECOND)
     elif timeout is not None:
         seconds = _seconds(timeout, "timeout")
+        if isinstance(timeout, str):
+            return {**result, "timeout": seconds}
         # Programs differ in the unit. Their own keys decide; without one, 1000 or more means milliseconds.
         is_short = seconds < 1000 or (seconds <= 3600 and not _SECONDS.isdisjoint(entry))
         result["timeout"] = seconds / 1000 if is_milliseconds or not is_short else seconds
     return result
 
 
-def _seconds(value: Any, key: str) -> float:
+def _seconds(value: Any, key: str, unit: float = SECOND) -> float:
+    value = read_duration(value, unit)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
         raise _LeftOut(key, f"{key} must be a number above 0")
-    return value
+    return float(value * unit) if unit != SECOND else value

@@ -127,6 +127,8 @@ class WorkerLimits:
     recoveries: int = 5
     # Seconds for which a tool may block the Python interpreter of a worker before the worker counts as dead.
     longest_block: float = 600.0
+    # Whether a server executes queued runs and schedules, with a store in a file.
+    in_server: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +336,8 @@ class Config:
     directory: Path
     # `ropewalk.toml`, if there is one.
     file: Path | None = None
+    # The files that were read for it, or would be if they existed.
+    files: tuple[Path, ...] = ()
     # Python modules with tools.
     modules: tuple[str, ...] = ()
     # Files, directories and globs of definitions that are tools of each other.

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from ..duration import DAY, read_duration
 from ..errors import ConfigError, InvalidFlow, Place, display_path
 from ..fast_dataclass import dataclass
 from ..source.load import decoded, is_file
@@ -32,6 +33,8 @@ class ValueType:
     expected: str
     # Returns True for a right value.
     accepts: Callable[[Any], bool]
+    # Returns the value to use: durations such as `10s` are numbers there.
+    read: Callable[[Any], Any] = lambda value: value
 
 
 def is_text(value: Any) -> bool:
@@ -48,6 +51,10 @@ def _is_above_zero(value: Any) -> bool:
     return _is_number(value) and 0 < value < float("inf")
 
 
+def _is_from_zero(value: Any) -> bool:
+    return _is_above_zero(value) or (_is_number(value) and value == 0)
+
+
 def _is_integer_from(lowest: int, value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= lowest
 
@@ -60,6 +67,19 @@ def _is_table_of(accepts: Callable[[Any], bool], value: Any) -> bool:
     return isinstance(value, dict) and all(map(accepts, value.values()))
 
 
+def _read_table(table: Any, keys: Mapping[str, ValueType]) -> Any:
+    """Return a table with the values to use; a value of another type as it is."""
+    if not isinstance(table, dict):
+        return table
+    return {key: keys[key].read(value) if key in keys else value for key, value in table.items()}
+
+
+def _read_tables(tables: Any, keys: Mapping[str, ValueType]) -> Any:
+    if not isinstance(tables, dict):
+        return tables
+    return {name: _read_table(table, keys) for name, table in tables.items()}
+
+
 def _is_undo(value: Any) -> bool:
     """Return True for the id of a tool that undoes another one, or a table with the id and its arguments."""
     if not isinstance(value, dict):
@@ -70,8 +90,9 @@ def _is_undo(value: Any) -> bool:
 def _is_retention(value: Any) -> bool:
     if value is False:
         return True
-    types = {"days": _SECONDS, "runs": _COUNT}
-    return isinstance(value, dict) and all(key in types and types[key].accepts(inner) for key, inner in value.items())
+    return isinstance(value, dict) and all(
+        key in _RETENTION_KEYS and _RETENTION_KEYS[key].accepts(inner) for key, inner in value.items()
+    )
 
 
 def _is_sampling(value: Any) -> bool:
@@ -97,10 +118,11 @@ _FLAG_OR_TEXTS: Final = ValueType(
     "true, false or a list of texts", lambda value: isinstance(value, bool) or _is_list_of(str, value)
 )
 _POSITIVE_NUMBER: Final = ValueType("a number above 0", _is_above_zero)
-_SECONDS: Final = ValueType("a number of seconds above 0", _is_above_zero)
-_SECONDS_OR_ZERO: Final = ValueType(
-    "a number of seconds, 0 or more", lambda value: _is_above_zero(value) or (_is_number(value) and value == 0)
-)
+_EXAMPLE: Final = 'or a duration such as "10s"'
+_SECONDS: Final = ValueType(f"a number of seconds above 0, {_EXAMPLE}", _is_above_zero, read_duration)
+_SECONDS_OR_ZERO: Final = ValueType(f"a number of seconds, 0 or more, {_EXAMPLE}", _is_from_zero, read_duration)
+_DAYS: Final = ValueType("a number of days above 0", _is_above_zero, partial(read_duration, unit=DAY))
+_COST: Final = ValueType("a number of US dollars, 0 or more", _is_from_zero)
 _COUNT: Final = ValueType("a whole number above 0", partial(_is_integer_from, 1))
 _COUNT_OR_ZERO: Final = ValueType("a whole number of 0 or more", partial(_is_integer_from, 0))
 _DEPTH: Final = ValueType(
@@ -111,7 +133,10 @@ _AUTH: Final = ValueType(
     "a kind of authorization, or a table with its settings", lambda value: is_text(value) or isinstance(value, dict)
 )
 SAMPLING: Final = ValueType("true, false or {max_tokens = 1000, max_requests = 100}, either of them", _is_sampling)
-_RETENTION: Final = ValueType("{days = 30, runs = 10000}, either of them, or false", _is_retention)
+_RETENTION_KEYS: Final = {"days": _DAYS, "runs": _COUNT}
+_RETENTION: Final = ValueType(
+    "{days = 30, runs = 10000}, either of them, or false", _is_retention, partial(_read_table, keys=_RETENTION_KEYS)
+)
 _EFFECTS: Final = ValueType(
     'a table of tool ids or patterns, each with "read", "write" or "destructive"',
     partial(_is_table_of, lambda value: value in ("read", "write", "destructive")),
@@ -121,7 +146,7 @@ _UNDOS: Final = ValueType(
 )
 _PHASE_TOOLS: Final = ValueType("a table of phases, each with a list of tools", partial(_is_table_of, _TEXTS.accepts))
 
-_BUDGET_KEYS: Final = {"calls": _COUNT_OR_ZERO, "tokens": _COUNT_OR_ZERO, "seconds": _SECONDS, "cost": _SECONDS_OR_ZERO}
+_BUDGET_KEYS: Final = {"calls": _COUNT_OR_ZERO, "tokens": _COUNT_OR_ZERO, "seconds": _SECONDS, "cost": _COST}
 _BUDGETS: Final = ValueType(
     "a table of definitions, each with {calls = 100, tokens = 10000, seconds = 60, cost = 1.5}, some of them",
     partial(
@@ -131,6 +156,7 @@ _BUDGETS: Final = ValueType(
             and all(name in _BUDGET_KEYS and _BUDGET_KEYS[name].accepts(limit) for name, limit in value.items())
         ),
     ),
+    partial(_read_tables, keys=_BUDGET_KEYS),
 )
 
 SERVER_KEYS: Final[dict[str, ValueType]] = {
@@ -244,6 +270,7 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "grace": _SECONDS,
         "recoveries": _COUNT,
         "longest_block": _SECONDS,
+        "in_server": _FLAG,
     },
     "claude": {
         "model": _TEXT,
@@ -379,7 +406,9 @@ class TomlFile:
         for key, value in table.items():
             if key not in keys:
                 errors.append(self.unknown_key_error((*key_path, key), keys))
-            elif not keys[key].accepts(value):
+                continue
+            table[key] = value = keys[key].read(value)
+            if not keys[key].accepts(value):
                 message = f"[{'.'.join(key_path)}] {key}: must be {keys[key].expected}"
                 errors.append(ConfigError(message, place=self.place_of((*key_path, key))))
         raise_all(errors)

@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 from ..config.secrets import process_redaction
 from ..errors import RopewalkError
 from ..journal.protocol import LOG, Entry
-from ..tools.output import SETTLE
+from ..source.document import escape_invisible
+from ..tools.output import ECHO, SETTLE
 from ..values import Json
 from .frame import NodeSlot
 
@@ -75,9 +76,9 @@ class StepLogs:
             self._room += size
 
     def report(self, path: str) -> None:
-        """Report new lines of a step that ends now."""
+        """Report new lines of a step that ends now, also one without a newline at its end."""
         if (step := self._steps.get(path)) is not None:
-            step.report()
+            step.end()
 
     def entries(self) -> list[Entry]:
         """Return a journal entry for each step."""
@@ -102,7 +103,8 @@ class StepLog:
         self._last: deque[LogLine] = deque()
         self._sizes = [0, 0]  # characters of the first lines, and of the last
         self._left_out = 0
-        self._partial: dict[str, str] = {}
+        self._partial: dict[str, tuple[float, str]] = {}  # by stream: the beginning of a line, and when it came
+        self._has_new_partial = False
         self._began = time.time()
         self._count = self._reported = self._reported_first = self._written = 0
         self._write_after = self._began
@@ -123,14 +125,28 @@ class StepLog:
 
     def write(self, stream: str, text: str) -> None:
         """Add a piece of what a stream prints; each newline in it ends a line."""
+        now = time.time()
         with self._lock:
-            *lines, rest = (self._partial.get(stream, "") + text).split("\n")
-            self._partial[stream] = rest[: _LONGEST_LINE + 1]
-            now = time.time() if lines else 0.0
+            began, before = self._partial.pop(stream, (now, ""))
+            *lines, rest = (before + text).split("\n")
+            if rest:
+                self._partial[stream] = now if lines else began, rest[: _LONGEST_LINE + 1]
+                self._has_new_partial = True
             for line in lines:
                 self._keep(LogLine(now, stream, "", line))
-        if lines:
-            self._schedule()
+        if lines and ECHO:
+            self._echo(lines)
+        self._schedule()
+
+    def _echo(self, lines: list[str]) -> None:
+        """Pass lines on, each with the run that people know and the path in it, without secrets."""
+        run_id, call = self._run.outermost()
+        place = f"{run_id} {call}/{self._path}" if call else f"{run_id} {self._path}"
+        redaction = process_redaction()
+        texts = (redaction.text(str(self._run.redact(line.removesuffix("\r")))) for line in lines)
+        text = "".join(f"{place}: {escape_invisible(each)}\n" for each in texts)
+        for echo in ECHO:
+            echo(text)
 
     def add(self, stream: str, text: str, level: str = "") -> None:
         """Add a whole text, which may have several lines."""
@@ -161,9 +177,9 @@ class StepLog:
             self._logs.give_back(dropped)
             self._left_out += 1
 
-    def _shown(self, lines: Iterable[LogLine]) -> list[Json]:
+    def _shown(self, lines: Iterable[LogLine]) -> list[dict[str, Json]]:
         """Return lines as JSON, without secrets: only here, because most lines of a flood are dropped before."""
-        redaction, shown = process_redaction(), list[Json]()
+        redaction, shown = process_redaction(), list[dict[str, Json]]()
         for line in lines:
             text = redaction.text(str(self._run.redact(line.text.removesuffix("\r"))))
             shown.append(line._replace(text=text.encode("utf-8", "replace").decode()).to_dict())
@@ -182,7 +198,7 @@ class StepLog:
 
     def _flush(self) -> None:
         with self._lock:
-            if not self._run.playing or self._written == self._count:
+            if not self._run.playing or (self._written == self._count and not self._has_new_partial):
                 self._is_scheduled = False
                 return
         self.report()
@@ -200,32 +216,40 @@ class StepLog:
                 return
             lines = self._first[self._reported_first :]
             rest = min(fresh - len(lines), len(self._last))
+            numbers = [*range(self._reported_first + 1, len(self._first) + 1)]
+            numbers += range(self._count - rest + 1, self._count + 1)
             lines += list(self._last)[len(self._last) - rest :]
             self._reported, self._reported_first = self._count, len(self._first)
         if self._run.watcher is not None:
-            data: dict[str, Json] = {"lines": self._shown(lines)}
+            shown = zip(numbers, self._shown(lines), strict=True)
+            data: dict[str, Json] = {"lines": [{"number": number, **line} for number, line in shown]}
             if fresh > len(lines):
                 data["leftOut"] = fresh - len(lines)
             self._run.report("node.log", self._path, self._node.name, data)
 
+    def end(self) -> None:
+        """End unfinished lines, and report what is left."""
+        for stream in list(self._partial):
+            self.write(stream, "\n")
+        self.report()
+
     def close(self) -> None:
         """End unfinished lines, and report and journal what is left."""
-        for stream, rest in self._partial.items():
-            if rest:
-                self.write(stream, "\n")
-        self.report()
+        self.end()
         self._journal()
 
     def _journal(self) -> None:
-        if self._written != self._count:
-            self._written = self._count
+        if self._written != self._count or self._has_new_partial:
+            self._written, self._has_new_partial = self._count, False
             with contextlib.suppress(RopewalkError):  # the log of a step is no reason for a run to fail
                 self._run.log.append(self.entry()).add_done_callback(_retrieve)
 
     def entry(self) -> Entry:
         """Return the journal's entry of the log so far."""
         with self._lock:
-            data: dict[str, Json] = {"lines": self._shown((*self._first, *self._last))}
+            # An unfinished line, too: its step may never end it, and the next entry replaces this one.
+            partial = (LogLine(at, stream, "", text) for stream, (at, text) in self._partial.items())
+            data: dict[str, Json] = {"lines": [*self._shown((*self._first, *self._last, *partial))]}
             if self._left_out:
                 data["leftOut"] = self._left_out
                 data["after"] = len(self._first)

@@ -48,7 +48,7 @@ from .protocol import (
     ending,
     statuses,
 )
-from .run_counts import FailureCount, RunCount
+from .run_counts import FailureCount, QueueCount, RunCount, queue_counts
 from .tool_usage import MemoryUses
 from .undo import UNDONE, UNSUCCESSFUL
 
@@ -352,6 +352,11 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
     def count_failures(self, since: float, until: float, /, limit: int = 10_000) -> list[FailureCount]:
         with self._lock:
             return memory_counts.count_failures(self._runs.values(), since, until, limit)
+
+    def count_queues(self, limit: int = 10_000, /) -> list[QueueCount]:
+        with self._lock:
+            unfinished = [r for r in self._runs.values() if r.status == "running" and r.new.parent is None]
+            return queue_counts((record.new.context, record.has_owner) for record in unfinished[-limit:])
 
     def history(self, run_id: str) -> list[Entry]:
         with self._lock:

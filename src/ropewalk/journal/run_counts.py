@@ -5,8 +5,9 @@ Runs that are parts of other runs do not count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
 from ..fast_dataclass import dataclass
 from ..values import Json
@@ -43,6 +44,15 @@ class FailureCount:
     run_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCount:
+    """The number of runs of one queue that wait for a worker, and of those that a process executes."""
+
+    name: str
+    waiting: int
+    running: int
+
+
 class CountStore(Protocol):
     """The part of a `Store` that counts runs."""
 
@@ -57,3 +67,19 @@ class CountStore(Protocol):
 
         # `limit`: Number of different errors.
         ...
+
+    def count_queues(self, limit: int = 10_000, /) -> list[QueueCount]:
+        """Count the unfinished runs in each queue."""
+
+        # `limit`: Number of unfinished runs to read, the latest first.
+        ...
+
+
+def queue_counts(unfinished: Iterable[tuple[Any, bool]]) -> list[QueueCount]:
+    """Count runs by queue: of each its context, and whether a process executes it."""
+    counts: Counter[tuple[str, bool]] = Counter()
+    for context, has_owner in unfinished:
+        if isinstance(context, dict) and "queue" in context:
+            counts[str(context["queue"]), has_owner] += 1
+    names = sorted({name for name, _ in counts})
+    return [QueueCount(name=name, waiting=counts[name, False], running=counts[name, True]) for name in names]

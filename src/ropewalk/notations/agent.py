@@ -365,7 +365,7 @@ def _concat(*lists: Expr) -> Expr:
 ROOTS: Final = frozenset(("input", "secret"))
 
 
-def _positive_number(value: Json, path: str, report: Report) -> Json:
+def check_positive_number(value: Json, path: str, report: Report) -> Json:
     if f.number(value, path, report) == 0 and value == 0:
         add_problem(report, path, "must be above 0")
     return value
@@ -374,7 +374,7 @@ def _positive_number(value: Json, path: str, report: Report) -> Json:
 _CHOICES: Final = ("auto", "any", "none", "tool")
 
 
-def _choice(value: Json, path: str, report: Report) -> Json:
+def check_choice(value: Json, path: str, report: Report) -> Json:
     """Accept `{type: auto | any | none}`, or `{type: tool, name}`."""
     if not isinstance(value, dict):
         return f.mapping(value, path, report)
@@ -385,18 +385,18 @@ def _choice(value: Json, path: str, report: Report) -> Json:
     return choice
 
 
-def _flag_or_names(value: Json, path: str, report: Report) -> Json:
+def check_flag_or_names(value: Json, path: str, report: Report) -> Json:
     return value if isinstance(value, bool) else f.names(value, path, report)
 
 
-def _content(value: Json, path: str, report: Report) -> Json:
+def check_content(value: Json, path: str, report: Report) -> Json:
     """Accept a prompt: a string, or a list of content blocks."""
     if not isinstance(value, (str, list)):
         add_problem(report, path, f"must be a string or a list of content blocks, not {f.type_name(value)}")
     return value
 
 
-def _messages(value: Json, path: str, report: Report) -> Json:
+def check_messages(value: Json, path: str, report: Report) -> Json:
     if not isinstance(value, list) and not (isinstance(value, str) and value.startswith("$")):
         add_problem(report, path, f"must be a list of messages or a reference to one, not {f.type_name(value)}")
     return value
@@ -408,7 +408,7 @@ OPTIONS: Final[dict[str, Checker]] = {
     "max_calls": f.positive,
     "max_tokens": f.positive,
     "token_budget": f.positive,
-    "cost_budget": _positive_number,
+    "cost_budget": check_positive_number,
     "max_corrections": f.count,
     "result_size": f.positive,
     "cache": f.truth,
@@ -416,7 +416,7 @@ OPTIONS: Final[dict[str, Checker]] = {
     "prompt_cache": f.truth,
     "thinking": f.mapping,
     "effort": f.one_of(("low", "medium", "high", "xhigh", "max")),
-    "tool_choice": _choice,
+    "tool_choice": check_choice,
     "stop_sequences": f.names,
     "extra": f.mapping,
     "output_schema": f.anything,
@@ -432,18 +432,18 @@ FIELDS: Final[dict[str, Checker]] = {
     "name": f.name,
     "description": f.text,
     "mcpPrompt": f.truth,
-    "prompt": _content,
-    "messages": _messages,
+    "prompt": check_content,
+    "messages": check_messages,
     "system": f.text,
     "tools": f.names,
     "plans": f.truth,
-    "approve": _flag_or_names,
+    "approve": check_flag_or_names,
     "ask": f.one_of(("wait", "caller")),
     "undos": check_undos,
     "undo": check_undo_policy,
     "budget": check_budget,
     "inputSchema": f.mapping,
-    "timeout": f.number,
+    "timeout": f.milliseconds,
     **OPTIONS,
 }
 

@@ -24,7 +24,7 @@ from ..fast_dataclass import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Meta, Node, Op, nodes_of
 from ..ops import Block, Branch, Call, Compute, Map, Wait
 from ..problems import MOST_PROBLEMS, Warnings
-from ..values import Json
+from ..values import Json, did_you_mean
 from . import fields as f
 from .binding import STATE
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
@@ -60,6 +60,8 @@ STEP_FIELDS: Final[dict[str, Checker]] = {
     "undo": check_undo,
     **checkers("composite"),
 }
+_LIKE_STEP: Final = re.compile(r"\$(?:(?:output|steps)\.)?([A-Za-z_]\w*)((?:[.\[].*)?)")
+_NAME: Final = re.compile(r"[\w-]+")
 _LITERAL_WARNING: Final = ('Unresolved reference "', '" treated as literal')
 """The message of `lift` about a string that it leaves unchanged; the string is in the middle."""
 _NOT_IN_IDS: Final = re.compile(r"[/\[\]@\x00-\x1f\x7f-\x9f]")
@@ -208,12 +210,23 @@ class StepReader:
         for problem in problems:
             if problem.keyword != UNRESOLVED:
                 self.report.append(problem)
-            elif self.strict:
-                text = problem.message.removeprefix(_LITERAL_WARNING[0]).removesuffix(_LITERAL_WARNING[1])
-                self.report.append(unresolved_problem(problem.path, text, problem.suggestion))
+                continue
+            if len(self.warnings) >= MOST_PROBLEMS:
+                continue  # further warnings would be dropped, so skip the search
+            text = problem.message.removeprefix(_LITERAL_WARNING[0]).removesuffix(_LITERAL_WARNING[1])
+            suggestion = problem.suggestion or self._step_meant(text)
+            if self.strict:
+                self.report.append(unresolved_problem(problem.path, text, suggestion))
             else:
-                self.warnings.append(problem)
+                self.warnings.append(replace(problem, suggestion=suggestion))
         return expr
+
+    def _step_meant(self, text: str) -> str | None:
+        """Return the reference to a step that an unresolved one resembles: `$steps.s` for `$output.s` and `$s`."""
+        match = _LIKE_STEP.fullmatch(text)
+        names = [str(document["name"]) for document in self.steps.documents]
+        near = did_you_mean(match[1], names) if match else None
+        return f"$steps.{near}{match[2]}" if match and near and _NAME.fullmatch(near) else None
 
     def _bind_refs(self, value: Json, expr: Expr, path: str, problems: Report) -> Expr:
         """Bind the references to steps in the expression of `value`; a string with an unresolved one stays text."""
@@ -241,9 +254,9 @@ class StepReader:
             return Ref("state", ref.path, column=ref.column, original=ref)
         if ref.root in ITEM_ROOTS or ref.root == "error":
             return ref
-        if ref.root not in ROOTS:
+        if ref.root not in ROOTS and ref.root != "output":
             raise Unresolved
-        if ref.root != "steps":
+        if ref.root not in ("steps", "output"):
             return ref
         documents, nodes = self.steps.documents, self.steps.nodes
         head = ref.path[0] if ref.path else None
@@ -362,7 +375,7 @@ def _flow(fields: Mapping[str, Any], reader: StepReader) -> Flow:
     state |= {name: Channel(present=False) for name in sorted(reader.written - variables.keys())}
     result: Expr = Ref("prev")
     if fields.get("result") is not None:
-        result = reader.value(fields["result"], "result", reader.roots)
+        result = reader.value(fields["result"], "result", reader.roots | {"output"})  # as in every notation
     return Flow(
         name=str(fields.get("name", "")),
         # `prev` is the result of the last step that ran; a skipped step leaves it unchanged.

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from ..deadline import look_at_clock
+from ..duration import EXAMPLES, MILLISECOND, read_duration
 from ..errors import InvalidFlow, Problem
 from ..problems import Problems
 from ..schema import default_errors, schema_errors
@@ -240,6 +241,15 @@ def number(value: Json, path: str, report: Report) -> Json:
     return value
 
 
+def milliseconds(value: Json, path: str, report: Report) -> Json:
+    """Accept milliseconds as a number of 0 or more, or a duration such as `10s`; return milliseconds."""
+    read = read_duration(value, MILLISECOND)
+    if isinstance(read, str):
+        add_problem(report, path, f"must be a number of milliseconds, or {EXAMPLES}, not {read[:40]!r}")
+        return 0
+    return number(read, path, report)
+
+
 def count(value: Json, path: str, report: Report) -> Json:
     """Accept an integer of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -257,6 +267,16 @@ def positive(value: Json, path: str, report: Report) -> Json:
         add_problem(report, path, f"must be 1 or more, not {value}")
         return 1
     return count(value, path, report) or 1
+
+
+def positive_milliseconds(value: Json, path: str, report: Report) -> Json:
+    """Accept milliseconds as an integer of 1 or more, or a duration such as `10s`; return milliseconds."""
+    return positive(read_duration(value, MILLISECOND), path, report)
+
+
+def milliseconds_or_reference(value: Json, path: str, report: Report) -> Json:
+    """Accept any value, which the compiler checks; return milliseconds for a duration such as `10s`."""
+    return read_duration(value, MILLISECOND)
 
 
 def anything(value: Json, path: str, report: Report) -> Json:

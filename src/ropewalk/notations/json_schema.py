@@ -1,7 +1,10 @@
 """JSON Schemas of the notations' documents, for editors.
 
-They are generated from the tables of fields that the readers use, so that both always agree; that of agents is a file
-in this folder. A schema cannot express the meaning of references and ids; only the reader checks those.
+They are generated from the tables of fields that the readers use, so that both always agree. A schema cannot express
+the meaning of references and ids; only the reader checks those.
+
+Editors complete what is in `properties`. So these have each key once, with its description. Other spellings of keys,
+and what one type of node requires or refuses, are in `patternProperties`, which editors check and do not offer.
 
 To add a notation, add a function to `_GENERATED`.
 """
@@ -9,27 +12,26 @@ To add a notation, add a function to `_GENERATED`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Final
 
-import orjson
-
+from ..duration import PATTERN
 from ..state import REDUCERS
 from ..values import Json
-from . import composite, runchain
-from . import composite as composite_steps
+from . import agent, composite, runchain
 from . import fields as f
 from .budget import check_budget
 from .chain import read as chain
 from .composition import read as composition
+from .descriptions import describe
 from .experience import nodes
 from .experience import read as experience
 from .fields import Checker, OneOf, camel, snake
 from .node_fields import (
     BACKOFFS,
+    NODE_FIELDS,
     POLICIES,
     check_for_each,
     check_jump,
@@ -39,12 +41,15 @@ from .node_fields import (
     check_wait,
     spellings,
 )
-from .node_types import NODE_TYPES, node_table
+from .node_types import NODE_TYPES, WORDS, node_table
 from .plan import read as plan
 from .undo import check_undo, check_undos
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: Final = {"type": "string"}
+_NOT_NULL: Final = {"not": {"type": "null"}}
+_TOOL: Final = {"$ref": "#/$defs/tool"}
+_TOOLS: Final = {"anyOf": [_TOOL, {"type": "array", "items": _TOOL}]}
 
 
 def _word_schema(word: str) -> dict[str, Json]:
@@ -61,48 +66,51 @@ def _words(words: Sequence[str]) -> list[Json]:
 
 _VARIABLE: Final = {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*$"}
 _NULL: Final[dict[str, Json]] = {"type": "null"}
-_MS: Final = {"type": ["number", "null"], "minimum": 0}
+_ABSENT: Final = {"not": _NOT_NULL}
+"""The schema of null as the value of a key that is as good as absent; editors offer no value of it."""
+DURATION: Final = {"type": ["number", "string"], "minimum": 0, "pattern": PATTERN}
+_MS: Final = {**DURATION, "type": ["number", "string", "null"]}
 _COUNT: Final = {"type": ["integer", "null"], "minimum": 1}
-_ON_ERROR: Final[dict[str, Any]] = {
-    "anyOf": [
-        *_words(POLICIES),
+
+
+def _closed(scope: str, properties: Mapping[str, Json], others: Mapping[str, Json] | None = None) -> dict[str, Any]:
+    """Return the schema of an object with described keys; `others` are keys that are accepted and not offered."""
+    described = {key: {"description": describe(key, scope), **_fields(schema)} for key, schema in properties.items()}
+    patterns = {f"^{key}$": schema for key, schema in (others or {}).items()}
+    more = {"patternProperties": patterns} if patterns else {}
+    return {"type": "object", "properties": described, **more, "additionalProperties": False}
+
+
+def _fields(schema: Json) -> dict[str, Json]:
+    return schema if isinstance(schema, dict) else {}
+
+
+_POLICY: Final = {
+    **_closed(
+        "on_error",
         {
-            "type": "object",
-            "properties": {
-                "policy": {"anyOf": _words(POLICIES)},
-                "attempts": _COUNT,
-                "backoff": {"anyOf": [*_words(BACKOFFS), {"type": "null"}]},
-                **dict.fromkeys(("delay", "base_ms", "baseMs"), _MS),
-                "value": {},
-            },
-            "required": ["policy"],
-            "additionalProperties": False,
+            "policy": {"anyOf": _words(POLICIES)},
+            "attempts": _COUNT,
+            "backoff": {"anyOf": [*_words(BACKOFFS), {"type": "null"}]},
+            "delay": _MS,
+            "value": {},
         },
-    ]
+        {"base_ms": _MS, "baseMs": _MS},
+    ),
+    "required": ["policy"],
 }
+_ON_ERROR: Final[dict[str, Any]] = {"anyOf": [*_words(POLICIES), _POLICY]}
 _FOR_EACH: Final = {
-    "type": "object",
-    "properties": {"items": {}, "source": {}, "concurrency": _COUNT},
+    **_closed("for_each", {"items": {}, "concurrency": _COUNT}, {"source": {}}),
     "oneOf": [{"required": ["items"]}, {"required": ["source"]}],
-    "additionalProperties": False,
 }
 _WAIT: Final = {
-    "type": "object",
-    "properties": {"event": _TEXT, "approval": _TEXT, "timeout": _MS},
+    **_closed("wait", {"event": _TEXT, "approval": _TEXT, "timeout": _MS}),
     "oneOf": [{"required": ["event"]}, {"required": ["approval"]}],
-    "additionalProperties": False,
 }
 _NAME: Final = "^[A-Za-z_][A-Za-z0-9_]*$"
 _UNDO: Final[dict[str, Json]] = {
-    "anyOf": [
-        {**_TEXT, "minLength": 1},
-        {
-            "type": "object",
-            "properties": {"tool": {**_TEXT, "minLength": 1}, "args": {"type": "object"}},
-            "required": ["tool"],
-            "additionalProperties": False,
-        },
-    ]
+    "anyOf": [_TOOL, {**_closed("undo", {"tool": _TOOL, "args": {"type": "object"}}), "required": ["tool"]}]
 }
 _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
     f.anything: {},
@@ -110,7 +118,7 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
     f.name: {**_TEXT, "pattern": "\\S"},
     check_variable: {"anyOf": [_VARIABLE, {"type": "array", "items": _VARIABLE, "minItems": 1, "maxItems": 1}]},
     check_on_error: _ON_ERROR,
-    check_jump: {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}, _ON_ERROR["anyOf"][-1]]},
+    check_jump: {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}, _POLICY]},
     check_for_each: {"anyOf": [_TEXT, {"type": "array"}, _FOR_EACH]},
     check_wait: _WAIT,
     check_strict: {"const": True},
@@ -119,6 +127,9 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
     f.mapping: {"type": "object"},
     f.names: {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
     f.number: {"type": "number", "minimum": 0},
+    f.milliseconds: DURATION,
+    f.milliseconds_or_reference: {},
+    f.positive_milliseconds: DURATION,
     f.count: {"type": "integer", "minimum": 0},
     f.positive: {"type": "integer", "minimum": 1},
     nodes.identifier: {**_TEXT, "pattern": _NAME},
@@ -128,107 +139,125 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
         "pattern": f"^({'|'.join(str(_word_schema(word.lower())['pattern'])[1:-1] for word in nodes.METHODS)})$",
     },
     experience.version: {**_TEXT, "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+$"},
-    check_budget: {
-        "type": "object",
-        "properties": {
-            "calls": {"type": "integer", "minimum": 0},
-            "tokens": {"type": "integer", "minimum": 0},
-            "seconds": {"type": "number", "exclusiveMinimum": 0},
-            "cost": {"type": "number", "minimum": 0},
+    check_budget: _closed(
+        "budget",
+        {
+            "calls": {"type": ["integer", "null"], "minimum": 0},
+            "tokens": {"type": ["integer", "null"], "minimum": 0},
+            "seconds": {"type": ["number", "string", "null"], "exclusiveMinimum": 0, "pattern": PATTERN},
+            "cost": {"type": ["number", "null"], "minimum": 0},
         },
-        "additionalProperties": False,
-    },
+    ),
+    agent.check_content: {"type": ["string", "array"]},
+    agent.check_messages: {"anyOf": [{"type": "array"}, {**_TEXT, "pattern": "^\\$"}]},
+    agent.check_flag_or_names: {"anyOf": [{"type": "boolean"}, *_TOOLS["anyOf"]]},
+    agent.check_choice: {"type": "object"},
+    agent.check_positive_number: {"type": "number", "exclusiveMinimum": 0},
     check_undos: {"type": "object", "additionalProperties": _UNDO},
     check_undo: _UNDO,
 }
 """The schema of the values that each checker accepts."""
 
 
-def schema_of(kind: str) -> dict[str, Any]:
-    """Return the JSON Schema of the documents of one kind."""
-    generate = _GENERATED.get(kind)
-    if generate is not None:
-        return {"$schema": _DRAFT, "title": f"Ropewalk {kind}", **generate()}
-    text = files(__package__).joinpath(f"{kind}.schema.json").read_bytes()
-    return orjson.loads(text)  # type: ignore[no-any-return]
+def schema_of(kind: str, tools: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the JSON Schema of the documents of one kind; editors complete ids of tools, given with descriptions."""
+    schema = _GENERATED[kind]()
+    tool: dict[str, Any] = {**_TEXT, "pattern": "\\S"}
+    if tools:
+        known: Json = {"enum": list(tools), "enumDescriptions": list(tools.values())}
+        tool = {"anyOf": [known, tool]}
+    definitions = {**schema.get("$defs", {}), "tool": tool}
+    return {"$schema": _DRAFT, "title": f"Ropewalk {kind}", **schema, "$defs": definitions}
 
 
-def _chain() -> dict[str, Json]:
+def _chain() -> dict[str, Any]:
     return _with_nodes("chain", chain.CHAIN_FIELDS)
 
 
-def _composition() -> dict[str, Json]:
+def _composition() -> dict[str, Any]:
     return _with_nodes("composition", composition.FIELDS)
 
 
-def _with_nodes(kind: str, fields: Mapping[str, Checker]) -> dict[str, Json]:
+def _with_nodes(kind: str, fields: Mapping[str, Checker]) -> dict[str, Any]:
     """Return the schema of a document with typed nodes."""
-    arm = _object({"condition": f.condition, "nodes": f.anything}, {"nodes": _NODES}, None, ("condition", "nodes"))
+    arm = _object("branch", {"condition": f.condition, "nodes": f.anything}, {"nodes": _NODES}, ("condition", "nodes"))
     own_schemas = {
         "branches": {"type": "array", "items": arm, "minItems": 1},
         "sources": {"type": "array", "minItems": 1},
         "nodes": _NODES,
+        "tool": _TOOL,
     }
     table = node_table(kind)
-    node = _node(table.fields, own_schemas, table.needs, table.only_for, table.others, others_of=table.others_of)
-    top = {"nodes": {"type": "array", "items": _NODE, "minItems": 1}}
-    return {**_object(fields, top, kind, ("nodes",)), "$defs": {"node": node}}
+    node = _node(kind, table.fields, own_schemas, table.needs, table.only_for, table.others, others_of=table.others_of)
+    top = {"kind": {"const": kind}, "nodes": {"type": "array", "items": _NODE, "minItems": 1}}
+    return {**_object(kind, fields, top, ("nodes",)), "$defs": {"node": node}}
 
 
-def _composite() -> dict[str, Json]:
+def _composite() -> dict[str, Any]:
     mapping = {"type": ["object", "string"]}
-    step = _object(
-        composite_steps.STEP_FIELDS,
-        {"tool": _CHECKER_SCHEMAS[f.name], "inputMapping": mapping},
-        None,
-        (),
-        spellings("composite"),
-    )
-    waits = [{"required": [key], "properties": {key: {"const": "wait"}}} for key in ("kind", "type")]
-    step["anyOf"] = [{"required": ["tool"], "properties": {"tool": _NOT_NULL}}, *waits]
-    schema = _object(composite.FIELDS, {"steps": {"type": "array", "items": step}}, "composite", ("name", "steps"))
-    has_steps: Json = {"properties": {"steps": {"minItems": 1}}}
-    return {**schema, "anyOf": [has_steps, {"required": ["kind"], "properties": {"kind": {"const": "composite"}}}]}
+    others = spellings("composite")
+    step = _object("composite step", composite.STEP_FIELDS, {"tool": _TOOL, "inputMapping": mapping}, (), others)
+    waits = [_set(key, {"const": "wait"}) for key in ("kind", "type")]
+    step["anyOf"] = [_set("tool"), *waits]
+    steps: Json = {"type": "array", "items": step}
+    schema = _object("composite", composite.FIELDS, {"kind": {"const": "composite"}, "steps": steps}, ("name", "steps"))
+    has_steps: Json = {"patternProperties": {"^steps$": {"minItems": 1}}}
+    return {**schema, "anyOf": [has_steps, _set("kind", {"const": "composite"})]}
 
 
-def _runchain() -> dict[str, Json]:
-    step = _object(runchain.STEP_FIELDS, {"toolId": _CHECKER_SCHEMAS[f.name]}, None, ("toolId",))
-    return _object(runchain.FIELDS, {"steps": {"type": "array", "items": step}}, "runchain", ("steps",))
+def _runchain() -> dict[str, Any]:
+    step = _object("runchain step", runchain.STEP_FIELDS, {"toolId": _TOOL}, ("toolId",))
+    own_schemas: dict[str, Json] = {"kind": {"const": "runchain"}, "steps": {"type": "array", "items": step}}
+    return _object("runchain", runchain.FIELDS, own_schemas, ("steps",))
 
 
-def _plan() -> dict[str, Json]:
-    parallel = _checker_schema(f.one_of(plan.PARALLEL))
-    tools: Json = {"type": "object", "additionalProperties": {"type": "object"}}
-    return _object(plan.FIELDS, {"code": _TEXT, "parallel": parallel, "tools": tools}, "plan", ("code",))
+def _plan() -> dict[str, Any]:
+    own_schemas: dict[str, Json] = {
+        "kind": {"const": "plan"},
+        "code": _TEXT,
+        "parallel": _checker_schema(f.one_of(plan.PARALLEL)),
+        "tools": {"type": "object", "additionalProperties": {"type": "object"}},
+    }
+    return _object("plan", plan.FIELDS, own_schemas, ("code",))
 
 
-def _experience() -> dict[str, Json]:
-    node = _node(
-        nodes.NODE, {"source": {"$ref": "#/$defs/source"}}, {}, nodes.ONLY_FOR, spellings("experience"), key="kind"
-    )
+def _agent() -> dict[str, Any]:
+    own_schemas: dict[str, Json] = {
+        "kind": {"const": "agent"},
+        "tools": _TOOLS,
+        "output_schema": {"type": ["object", "boolean"]},
+    }
+    schema = _object("agent", agent.FIELDS, own_schemas, ())
+    return {**schema, "oneOf": [_set("prompt"), _set("messages")]}
+
+
+def _experience() -> dict[str, Any]:
+    others = spellings("experience")
+    own_schemas = {"source": {"$ref": "#/$defs/source"}, "tool": _TOOL, "tools": _TOOLS}
+    fields = {key: checker for key, checker in nodes.NODE.items() if key not in nodes.OTHERS}
+    only_for = {key: kinds for key, kinds in nodes.ONLY_FOR.items() if key in fields}
+    node = _node("experience", fields, own_schemas, {}, only_for, {**others, **nodes.OTHERS}, key="kind")
     for kind, rule in zip(nodes.KINDS, node["allOf"], strict=False):
         _add_needs_and_writes(rule["then"], kind)
+    pipeline = {"stages": {**_list({"anyOf": [_TEXT, _NODE]}), "minItems": 1}}
     lists = {name: _list(schema) for name, schema in (
         ("nodes", _NODE),
-        ("edges", _object(experience.EDGE, {}, None, ("from", "to"))),
-        ("loops", _object(experience.LOOP, {"body": _SOME_NAMES}, None, ("id", "body"))),
-        ("pipelines", _object(
-            experience.PIPELINE, {"stages": {**_list({"anyOf": [_TEXT, _NODE]}), "minItems": 1}}, None,
-            ("id", "items", "stages"),
-        )),
+        ("edges", _object("edge", experience.EDGE, {}, ("from", "to"))),
+        ("loops", _object("loop", experience.LOOP, {"body": _SOME_NAMES}, ("id", "body"))),
+        ("pipelines", _object("pipeline", experience.PIPELINE, pipeline, ("id", "items", "stages"))),
     )}  # fmt: skip
     lists["nodes"]["minItems"] = 1
-    fields: Json = {"type": "object", "additionalProperties": {"$ref": "#/$defs/field"}}
+    state: Json = {"schema": {"type": "object", "additionalProperties": {"$ref": "#/$defs/field"}}}
     variables: Json = {**_TEXT, "pattern": _NAME}
+    env: Json = {"anyOf": [variables, {"type": "array", "items": variables}]}
     top = {
-        "phases": _list(_object(experience.PHASE, {}, None, ("id",))),
-        "runtime": _object(
-            experience.RUNTIME, {"env": {"anyOf": [variables, {"type": "array", "items": variables}]}}, None, ()
-        ),
-        "state": _object(experience.STATE, {"schema": fields}, None, ("schema",)),
-        "graph": _object(experience.GRAPH, lists, None, ("nodes",)),
+        "kind": {"const": "experience"},
+        "phases": _list(_object("phase", experience.PHASE, {}, ("id",))),
+        "runtime": _object("runtime", experience.RUNTIME, {"env": env}, ()),
+        "state": _object("state", experience.STATE, state, ("schema",)),
+        "graph": _object("graph", experience.GRAPH, lists, ("nodes",)),
     }
-    schema = _object(experience.DOCUMENT, top, "experience", ("name", "version", "state", "graph"))
+    schema = _object("experience", experience.DOCUMENT, top, ("name", "version", "state", "graph"))
     return {**schema, "$defs": {"node": node, "field": _state_field(), "source": {"oneOf": list(_sources())}}}
 
 
@@ -237,14 +266,14 @@ def _add_needs_and_writes(then: dict[str, Any], kind: str) -> None:
     then["required"] = list(nodes.NEEDED.get(kind, ()))
     for key in then["required"]:
         if key != "value":
-            then["properties"][key] = _NOT_NULL
+            then["patternProperties"][f"^{key}$"] = _NOT_NULL
     if kind == "wait":
-        then["oneOf"] = [{"properties": {a: _TEXT, b: {"type": "null"}}, "required": [a]}
+        then["oneOf"] = [{"required": [a], "patternProperties": {f"^{a}$": _TEXT, f"^{b}$": _NULL}}
                          for a, b in (("event", "approval"), ("approval", "event"))]  # fmt: skip
     least, most = nodes.WRITES.get(kind, (0, 1 if kind in nodes.MODELS else None))
     names = list(_spelled("writes", spellings("experience")))
     if least:
-        then["anyOf"] = [{"required": [name], "properties": {name: _NOT_NULL}} for name in names]
+        then["anyOf"] = [_set(name) for name in names]
     if most is None:
         return
     one: Json = {
@@ -253,16 +282,15 @@ def _add_needs_and_writes(then: dict[str, Any], kind: str) -> None:
             {"type": "array", "minItems": least, "maxItems": most},
         ]
     }
-    limited: Json = {"properties": dict.fromkeys(names, one)}
+    limited: Json = {"patternProperties": {_pattern(names): one}}
     several: dict[str, tuple[tuple[str, Json], ...]] = {"experience": (("state_scope", {"const": "shared"}),)}
     for model in nodes.MODELS:
         several[model] = (("output_schema", _NOT_NULL), ("schema", _NOT_NULL), ("output_format", {"const": "json"}))
-    more = [{"required": [name], "properties": {name: value}}
-            for key, value in several.get(kind, ()) for name in dict.fromkeys((key, camel(key)))]  # fmt: skip
+    more = [_set(name, value) for key, value in several.get(kind, ()) for name in dict.fromkeys((key, camel(key)))]
     then.setdefault("allOf", []).append({"anyOf": [limited, *more]})
 
 
-def _state_field() -> dict[str, Json]:
+def _state_field() -> dict[str, Any]:
     """Return the schema of the declaration of a state field, one alternative for each type."""
     keywords: Json = {f"^(x-.*|{'|'.join(map(re.escape, sorted(experience.KEYWORDS)))})$": {}}
     alternatives: list[Json] = []
@@ -273,8 +301,7 @@ def _state_field() -> dict[str, Json]:
         rest: dict[str, Json] = {"not": {"propertyNames": {"enum": list(properties)}}}  # a keyword at least
         if kind is not None:
             properties, rest = {"type": {"const": kind}, **properties}, {"required": ["type"]}
-        alternatives.append({"type": "object", "properties": properties, "patternProperties": keywords,
-                             "additionalProperties": False, **rest})  # fmt: skip
+        alternatives.append({**_closed("field", properties), "patternProperties": keywords, **rest})
     return {"oneOf": alternatives}
 
 
@@ -283,10 +310,10 @@ def _sources() -> Iterator[dict[str, Json]]:
     for kind, keys in nodes.SOURCES.items():
         more = {key: nodes.SOURCE[key] for key in keys}
         needed = (nodes.NEEDS[kind],) if kind in nodes.NEEDS else ()
-        yield _object({kind: f.name, **more}, {}, None, (kind, *needed))
+        yield _object("source", {kind: f.name, **more}, {}, (kind, *needed))
         for place in ("uri", "url"):
             typed: Json = {"const": kind}
-            yield _object({"type": f.name, place: f.name, **more}, {"type": typed}, None, ("type", place, *needed))
+            yield _object("source", {"type": f.name, place: f.name, **more}, {"type": typed}, ("type", place, *needed))
 
 
 def _list(item: Json) -> dict[str, Json]:
@@ -296,32 +323,77 @@ def _list(item: Json) -> dict[str, Json]:
 _SOME_NAMES: Final = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
 _NODE: Final = {"$ref": "#/$defs/node"}
 _NODES: Final = {"anyOf": [{"type": "array", "items": _NODE}, _NODE]}
-_GENERATED: Final[Mapping[str, Callable[[], dict[str, Json]]]] = {
-    "chain": _chain, "composite": _composite, "composition": _composition, "experience": _experience,
-    "plan": _plan, "runchain": _runchain,
+_GENERATED: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+    "agent": _agent, "chain": _chain, "composite": _composite, "composition": _composition,
+    "experience": _experience, "plan": _plan, "runchain": _runchain,
 }  # fmt: skip
 
 
 def _object(
+    scope: str,
     fields: Mapping[str, Checker],
     own_schemas: Mapping[str, Json],
-    kind: str | None,
     needed: tuple[str, ...],
     others: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, Json]:
-    """Return the schema of a closed object; `others` are further names of its fields."""
+    only_for: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return the schema of a closed object; `others` are further names of its fields, and `only_for` is not offered."""
     properties: dict[str, Json] = {}
+    patterns: dict[str, Json] = {}
     twice: list[Json] = []
-    for key, checker in fields.items():
-        schema = own_schemas[key] if key in own_schemas else _checker_schema(checker)
-        if key == "kind" and kind is not None:
-            schema = {"const": kind}
-        names = [name for name in _spelled(key, others) if name == key or name not in fields]
-        names = [name for name in names if name not in properties]
-        properties |= dict.fromkeys(names, schema if not schema or key in needed else {"anyOf": [schema, _NULL]})
-        twice += [{"not": {"required": list(pair)}} for pair in combinations(names, 2)]
-    closed = {"type": "object", "properties": properties, "required": list(needed), "additionalProperties": False}
-    return {**closed, "allOf": twice} if twice else closed
+    known = {*fields}
+    for key in fields:
+        schema = _field(key, fields, own_schemas, needed)
+        about = _describe(key, scope)
+        if key in only_for:
+            patterns[_pattern([key])] = {}  # the rule of each type has its schema
+        else:
+            properties[key] = {**_text("description", about), **schema}
+        names = [name for name in _spelled(key, others) if name not in known]
+        known.update(names)
+        if names:
+            patterns[_pattern(names)] = {"description": f"Another name of {key}. {about}".strip(), **schema}
+        twice += [{"not": {"required": list(pair)}} for pair in combinations((key, *names), 2)]
+    closed: dict[str, Any] = {"type": "object", "properties": properties, "required": list(needed)}
+    if patterns:
+        closed["patternProperties"] = patterns
+    return {**closed, "additionalProperties": False, **({"allOf": twice} if twice else {})}
+
+
+def _field(
+    key: str, fields: Mapping[str, Checker], own_schemas: Mapping[str, Json], needed: Collection[str] = ()
+) -> dict[str, Json]:
+    """Return the schema of the value of a key."""
+    schema = _fields(own_schemas[key]) if key in own_schemas else _checker_schema(fields[key])
+    return schema if not schema or key in needed else {"anyOf": [schema, _ABSENT]}
+
+
+def _text(keyword: str, text: str) -> dict[str, Json]:
+    return {keyword: text} if text else {}
+
+
+def _describe(key: str, scope: str, node_type: str = "") -> str:
+    """Return the description of a key; `scope` names the object that has it, or the format of a document or a node."""
+    if not scope.endswith((" node", " step")):
+        return describe(key, scope, *(("document",) if scope in _GENERATED else ()))
+    notation = scope.rpartition(" ")[0]
+    if node_type in NODE_TYPES and key in NODE_TYPES[node_type].descriptions:
+        return NODE_TYPES[node_type].descriptions[key]
+    # In compositions one word names the arguments and the data.
+    key = next((own for own, word in WORDS.get(notation, {}).items() if word == key), key)
+    common = {item.word(notation): item.about for item in NODE_FIELDS.values()}
+    own = describe(key, f"{notation} {node_type} node", scope) or common.get(key, "")
+    return own or ("" if notation == "experience" else describe(key, "node"))
+
+
+def _pattern(names: Iterable[str]) -> str:
+    """Return the pattern of some keys."""
+    return f"^({'|'.join(map(re.escape, names))})$"
+
+
+def _set(key: str, schema: Json = None) -> dict[str, Json]:
+    """Return the schema of an object with a key whose value is not null, or has a schema."""
+    return {"required": [key], "patternProperties": {f"^{key}$": _NOT_NULL if schema is None else schema}}
 
 
 def _spelled(key: str, others: Mapping[str, str]) -> dict[str, None]:
@@ -331,6 +403,7 @@ def _spelled(key: str, others: Mapping[str, str]) -> dict[str, None]:
 
 
 def _node(
+    notation: str,
     fields: Mapping[str, Checker],
     own_schemas: Mapping[str, Json],
     needed: Mapping[str, tuple[str, ...]],
@@ -338,7 +411,7 @@ def _node(
     others: Mapping[str, str],
     key: str = "type",
     others_of: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-) -> dict[str, Json]:
+) -> dict[str, Any]:
     """Return the schema of a node; `key` names its type."""
     types = fields[key]
     assert isinstance(types, OneOf)
@@ -347,20 +420,21 @@ def _node(
     for word in types.words:
         own = others_of.get(word, others)
         forbidden = [each for each, kinds in only_for.items() if word not in kinds]
-        names = (name for each in forbidden for name in _spelled(each, own) if name == each or name not in fields)
-        then: dict[str, Any] = {"properties": dict.fromkeys(names, _NULL)}
+        names = [name for each in forbidden for name in _spelled(each, own) if name == each or name not in fields]
+        no_key = {**_NULL, "errorMessage": f"nodes of the {key} {word} do not have this key"}
+        then: dict[str, Any] = {"properties": {}, "patternProperties": {_pattern(names): no_key}}
         bodies = NODE_TYPES[word].bodies if word in NODE_TYPES else ()
-        then["properties"] |= {key: {"anyOf": [_NODES, _NULL]} for key in bodies}
+        for each in (each for each, kinds in only_for.items() if word in kinds):
+            value = {"anyOf": [_NODES, _ABSENT]} if each in bodies else _field(each, fields, own_schemas)
+            then["properties"][each] = {**_text("description", _describe(each, f"{notation} node", word)), **value}
         spelled = dict.fromkeys(name for each in needed.get(word, ()) for name in _spelled(each, own))
-        alternatives = [{"required": [name], "properties": {name: _NOT_NULL}} for name in spelled]
+        alternatives = [_set(name) for name in spelled]
         if alternatives:
             then["allOf"] = alternatives if len(alternatives) == 1 else [{"anyOf": alternatives}]
-        rules.append({"if": {"properties": {key: _word_schema(word)}, "required": [key]}, "then": then})
-    schema = _object(fields, own_schemas, None, ("id", key), others)
+        is_of_type = {"required": [key], "patternProperties": {f"^{key}$": _word_schema(word)}}
+        rules.append({"if": is_of_type, "then": then})
+    schema = _object(f"{notation} node", fields, own_schemas, ("id", key), others, only_for)
     return {**schema, "allOf": [*rules, *schema.get("allOf", ())]}
-
-
-_NOT_NULL: Final = {"not": {"type": "null"}}
 
 
 def _checker_schema(checker: Checker) -> dict[str, Json]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
+from ..duration import EXAMPLES
 from ..errors import Problem
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
 from ..fast_dataclass import dataclass
@@ -295,7 +296,8 @@ class NodeCompiler(Binder[Within]):
                 return Sleep(seconds=Fn("/", (milliseconds, Lit(1000))))
         elif not isinstance(delay, bool) and isinstance(delay, (int, float)) and 0 <= delay < float("inf"):
             return Sleep(seconds=Lit(delay / 1000))
-        add_problem(self.problems, path, f"must be milliseconds of 0 or more, or a reference to them, not {delay!r}")
+        message = f"must be milliseconds of 0 or more, or a reference to them, not {delay!r}"
+        add_problem(self.problems, path, f"{message}; write {EXAMPLES}" if isinstance(delay, str) else message)
         return Sleep(seconds=Lit(0))
 
     def wait(self, node: DocumentNode, within: Within) -> Op:

@@ -39,12 +39,12 @@ _ON_ERROR: Final[dict[str, Checker]] = {
     "policy": f.one_of(POLICIES),
     "attempts": f.positive,
     "backoff": f.one_of(BACKOFFS),
-    "delay": f.number,
-    "base_ms": f.number,
+    "delay": f.milliseconds,
+    "base_ms": f.milliseconds,
     "value": f.anything,
 }
 _FOR_EACH: Final[dict[str, Checker]] = {"items": f.anything, "source": f.anything, "concurrency": f.positive}
-_WAIT: Final[dict[str, Checker]] = {"event": f.name, "approval": f.name, "timeout": f.number}
+_WAIT: Final[dict[str, Checker]] = {"event": f.name, "approval": f.name, "timeout": f.milliseconds}
 
 
 def check_on_error(value: Json, path: str, report: Report) -> Json:
@@ -109,6 +109,7 @@ class NodeField:
     """A field of nodes: its checker, and by notation its own word; `others` are spellings that all notations know."""
 
     name: str
+    about: str
     read: Checker
     own: Mapping[str, str] = field(default_factory=dict)
     checks: Mapping[str, Checker] = field(default_factory=dict)
@@ -126,13 +127,27 @@ def _words(chain: str, composition: str, composite: str) -> dict[str, str]:
 NODE_FIELDS: Final[dict[str, NodeField]] = {
     item.name: item
     for item in (
-        NodeField(name="name", read=f.text),
-        NodeField(name="description", read=f.text),
-        NodeField(name="phase", read=f.name),
-        NodeField(name="when", read=f.condition, own=_words(*["condition"] * 3)),
-        NodeField(name="after", read=f.names, own=_words(*["dependsOn"] * 3), others=("dependsOn",)),
+        NodeField(name="name", about="The name of the node, for people.", read=f.text),
+        NodeField(name="description", about="The purpose of the node, for people.", read=f.text),
+        NodeField(
+            name="phase", about="The phase that the node belongs to, for the progress that people see.", read=f.name
+        ),
+        NodeField(
+            name="when",
+            about="The condition. If it is false, the node is skipped; a choice takes its other side.",
+            read=f.condition,
+            own=_words(*["condition"] * 3),
+        ),
+        NodeField(
+            name="after",
+            about="The id or the ids of the nodes that end first.",
+            read=f.names,
+            own=_words(*["dependsOn"] * 3),
+            others=("dependsOn",),
+        ),
         NodeField(
             name="writes",
+            about="The variable, or the state field, that receives the output.",
             read=f.names,
             own=_words(*["outputVar"] * 3),
             checks=dict.fromkeys(("chain", "composition", "composite"), check_variable),
@@ -140,17 +155,39 @@ NODE_FIELDS: Final[dict[str, NodeField]] = {
         ),
         NodeField(
             name="on_error",
+            about="The handling of a failure: a policy, or an object with policy, attempts and value.",
             read=check_on_error,
             own=_words(*["onError"] * 3),
             checks={"chain": check_jump},
         ),
-        NodeField(name="errorStrategy", read=STRATEGY),
-        NodeField(name="maxRetries", read=f.count),
-        NodeField(name="retryDelay", read=f.number),
-        NodeField(name="fallback", read=f.anything),
-        NodeField(name="timeout", read=f.number, others=("timeout_ms",)),
-        NodeField(name="for_each", read=check_for_each),
-        NodeField(name="wait", read=check_wait),
+        NodeField(
+            name="errorStrategy",
+            about="The policy after a failure: stop, continue, retry, fallback or skip.",
+            read=STRATEGY,
+        ),
+        NodeField(name="maxRetries", about="Attempts after the first one.", read=f.count),
+        NodeField(
+            name="retryDelay",
+            about="Milliseconds, or text such as 10s, before each further attempt.",
+            read=f.milliseconds,
+        ),
+        NodeField(name="fallback", about="The value of the node after a failure, with references.", read=f.anything),
+        NodeField(
+            name="timeout",
+            about="Milliseconds, or text such as 10s, per attempt; for a node that waits, the waiting time.",
+            read=f.milliseconds,
+            others=("timeout_ms",),
+        ),
+        NodeField(
+            name="for_each",
+            about="The list that the node runs for, once per item: a reference, or {items, concurrency}.",
+            read=check_for_each,
+        ),
+        NodeField(
+            name="wait",
+            about="The event or the approval before the node: {event, timeout} or {approval, timeout}.",
+            read=check_wait,
+        ),
     )
 }
 """The fields of every node. `args`, `undo`, `event`, `approval` and `concurrency` belong to the types that use them."""
@@ -172,12 +209,12 @@ DOCUMENT_FIELDS: Final[dict[str, Checker]] = {
     "outputSchema": f.anything,
     "result": f.anything,
     "variables": f.mapping,
-    "timeout": f.number,
+    "timeout": f.milliseconds,
     "concurrency": f.positive,
     "on_error": check_on_error,
     "errorStrategy": STRATEGY,
     "maxRetries": f.count,
-    "retryDelay": f.number,
+    "retryDelay": f.milliseconds,
     "strict": f.truth,
     "undo": check_undo_policy,
     "budget": check_budget,

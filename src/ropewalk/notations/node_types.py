@@ -200,6 +200,7 @@ class DocumentNodeType:
         writes: By class of op, a function that returns the fields of a node of this type. It gets the ChainWriter,
             the flow's node and its surroundings. An op that no type writes cannot be converted to a chain.
         check: Reports mistakes that concern several fields.
+        descriptions: What the fields of a type of an extension mean, for the JSON Schema.
         labels: The document's names for the parts of the op, if they differ from those of other types.
         fails_from_outside: True if a cause outside the document can make the node fail.
         has_own_timeout: True if the op itself enforces `timeout`, instead of the node's policy.
@@ -214,6 +215,7 @@ class DocumentNodeType:
     aliases: tuple[str, ...] = ()
     writes: Mapping[type[Any], Callable[[Any, Any, Any], Fields]] = field(default_factory=dict)
     check: Callable[[DocumentNode, Report], None] | None = None
+    descriptions: Mapping[str, str] = field(default_factory=dict)
     labels: Callable[[DocumentNode], Mapping[str, str]] | None = None
     fails_from_outside: bool = False
     has_own_timeout: bool = False
@@ -609,7 +611,7 @@ for _node_type in (
     ),
     DocumentNodeType(
         name="delay",
-        fields={"delay": f.anything},
+        fields={"delay": f.milliseconds_or_reference},
         needs=("delay",),
         aliases=("sleep", "pause"),
         compile=_method("delay"),

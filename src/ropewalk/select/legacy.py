@@ -165,7 +165,8 @@ def fuzzy(question: Question) -> Scores:
                 best[slot] = max(best.get(slot, 0.0), likeness)
         for slot, likeness in best.items():
             scores[slot] = scores.get(slot, 0.0) + likeness
-    return {slot: score / count for slot, score in scores.items()}
+    # Equal sums in another order differ in their last digits; such tools must stay equal.
+    return {slot: round(score / count, 9) for slot, score in scores.items()}
 
 
 def within_two_slips(question: Question) -> dict[str, dict[int, float]]:

@@ -8,9 +8,8 @@ Refused: other languages than the model's (English); a word that is not there an
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -148,19 +147,8 @@ def products(rows: Vector, vector: Vector) -> Vector:
     return out
 
 
-def _packaged() -> Lexicon:
+@cache
+def lexicon() -> Lexicon:
+    """Return the lexicon, read at the first call."""
     with (files(__package__) / "words.npz").open("rb") as file, np.load(file) as table:
         return Lexicon(table)
-
-
-_lexicon: Lexicon | None = None
-_making: Final = threading.Lock()
-
-
-def lexicon() -> Lexicon:
-    """The lexicon, read at the first call."""
-    global _lexicon
-    if _lexicon is None:
-        with _making:
-            _lexicon = _lexicon or _packaged()
-    return _lexicon

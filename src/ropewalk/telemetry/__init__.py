@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -77,6 +78,14 @@ class ExportPipeline:
 NAME: Final = "ropewalk"
 _MAX_LINES: Final = 100  # of one report; a span of the SDK keeps 128 events
 _MODEL_TOOL: Final = "ropewalk:model"
+_DIMENSIONS: Final = (
+    "gen_ai.operation.name",
+    "gen_ai.tool.name",
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+)
+"""The attributes of a node's span that its duration is measured by."""
 _START_EVENTS: Final = ("run.started", "run.resumed")
 _INDEX: Final = re.compile(r"\[[^\]]*\]$")
 _ATTEMPT_NUMBER: Final = re.compile(r"@\d+$")
@@ -105,50 +114,88 @@ def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Tele
 
     Args:
         app: The app.
-        environ: The environment; OTEL_EXPORTER_OTLP_ENDPOINT, or that of one signal, is the collector's address.
+        environ: The environment. OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name exporters: `otlp`, `console`
+            (on standard error), several with commas, or `none`. OTEL_EXPORTER_OTLP_ENDPOINT, or that of one signal, is
+            the address for `otlp`, which is the default where there is one.
 
     Returns:
-        The watcher of the app's events; None without an address or with OTEL_SDK_DISABLED.
+        The watcher of the app's events; None without an exporter or with OTEL_SDK_DISABLED.
 
     Raises:
         ModuleNotFoundError: The extra `otel` is not installed.
     """
     environ = os.environ if environ is None else environ
-    signals = [signal for signal in ("TRACES", "METRICS") if _endpoint(environ, signal)]
-    if not signals or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    names = {signal: _exporter_names(environ, signal) for signal in _SIGNALS}
+    if not any(names.values()) or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     from opentelemetry.sdk.resources import Resource
 
     # The app gets providers of its own; `shutdown_on_exit` is off because `close` has a time limit.
     resource = Resource.create({} if environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME})
-    tracers: Any = None
-    meters: Any = None
     exporters: list[Any] = []
-    if "TRACES" in signals:
-        from opentelemetry import trace
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-        exporters.append(OTLPSpanExporter())
-        tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-        tracers.add_span_processor(BatchSpanProcessor(exporters[-1]))
-        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            trace.set_tracer_provider(tracers)
-    if "METRICS" in signals:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-        from opentelemetry.sdk.metrics import MeterProvider
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-
-        exporters.append(OTLPMetricExporter())
-        reader = PeriodicExportingMetricReader(exporters[-1])
-        meters = MeterProvider(resource=resource, metric_readers=[reader], shutdown_on_exit=False)
+    tracers = _tracer_provider(names["TRACES"], resource, exporters) if names["TRACES"] else None
+    meters = _meter_provider(names["METRICS"], resource, exporters) if names["METRICS"] else None
     telemetry = instrument(app, tracers=tracers, meters=meters)
-    addresses = {_endpoint(environ, signal) or "" for signal in signals}
+    addresses = {_endpoint(environ, signal) or "the collector" for signal in _SIGNALS if "otlp" in names[signal]}
     telemetry.pipeline = ExportPipeline(
         [provider for provider in (tracers, meters) if provider is not None], exporters, addresses
     )
     return telemetry
+
+
+def _tracer_provider(names: Sequence[str], resource: Any, exporters: list[Any]) -> Any:
+    """Return a provider with the named exporters, and add those that send to a collector to the list."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+
+    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+    for name in names:
+        if name == "console":
+            exporter: Any = ConsoleSpanExporter(out=sys.stderr)
+        else:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+            exporter = OTLPSpanExporter()
+            exporters.append(exporter)
+        tracers.add_span_processor(BatchSpanProcessor(exporter))
+    # Spans of libraries are exported as well.
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        trace.set_tracer_provider(tracers)
+    return tracers
+
+
+def _meter_provider(names: Sequence[str], resource: Any, exporters: list[Any]) -> Any:
+    """Return a provider with the named exporters, and add those that send to a collector to the list."""
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
+
+    readers = []
+    for name in names:
+        if name == "console":
+            exporter: Any = ConsoleMetricExporter(out=sys.stderr)
+        else:
+            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+            exporter = OTLPMetricExporter()
+            exporters.append(exporter)
+        readers.append(PeriodicExportingMetricReader(exporter))
+    return MeterProvider(resource=resource, metric_readers=readers, shutdown_on_exit=False)
+
+
+_SIGNALS: Final = ("TRACES", "METRICS")
+_EXPORTERS: Final = ("otlp", "console", "none")
+
+
+def _exporter_names(environ: Mapping[str, str], signal: str) -> list[str]:
+    """Return the exporters of a signal; one that is not supported is left out with a warning."""
+    variable = f"OTEL_{signal}_EXPORTER"
+    listed = [name.strip().lower() for name in environ.get(variable, "").split(",")]
+    names = [name for name in dict.fromkeys(listed) if name] or (["otlp"] if _endpoint(environ, signal) else [])
+    for name in names:
+        if name not in _EXPORTERS:
+            log.warning("%s: %r is not supported; use %s", variable, name, ", ".join(_EXPORTERS))
+    return [name for name in names if name in _EXPORTERS and name != "none"]
 
 
 def _endpoint(environ: Mapping[str, str], signal: str) -> str | None:
@@ -160,6 +207,7 @@ class _RunTrace:
     """A run in progress: its span, the previous context, and the spans of its nodes by path."""
 
     span: Span
+    operation: str
     name: str
     previous: Token[Context]
     nodes: dict[str, tuple[Span, str | None, float]] = field(default_factory=dict)
@@ -180,8 +228,12 @@ class Telemetry:
         self._tracer = trace.get_tracer(NAME, tracer_provider=tracers)
         meter = metrics.get_meter(NAME, meter_provider=meters)
         self._run_time = meter.create_histogram("ropewalk.run.duration", "s", "Duration of runs.")
-        self._tool_time = meter.create_histogram(
-            "gen_ai.client.operation.duration", "s", "Duration of calls of tools and models."
+        self._agent_time = meter.create_histogram(
+            "gen_ai.invoke_agent.duration", "s", "Duration of runs of workflows and agents."
+        )
+        self._tool_time = meter.create_histogram("gen_ai.execute_tool.duration", "s", "Duration of calls of tools.")
+        self._model_time = meter.create_histogram(
+            "gen_ai.client.inference.duration", "s", "Duration of calls of models."
         )
         self._runs: dict[str, _RunTrace] = {}
         self.pipeline: ExportPipeline | None = None
@@ -223,7 +275,7 @@ class Telemetry:
         operation = "invoke_agent" if agent else "invoke_workflow"
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": operation,
-            "gen_ai.agent.name" if agent else "gen_ai.workflow.name": name,
+            "gen_ai.agent.name": name,
             "ropewalk.run.id": event.run_id,
             "ropewalk.run.kind": str(data.get("kind") or ""),
             "ropewalk.run.resumed": event.kind == "run.resumed",
@@ -232,7 +284,7 @@ class Telemetry:
             f"{operation} {name}".strip(), attributes=attributes, start_time=_nanoseconds(event.at)
         )
         previous = context.attach(self._trace.set_span_in_context(span))
-        self._runs[event.run_id] = _RunTrace(span, name, previous)
+        self._runs[event.run_id] = _RunTrace(span, operation, name, previous)
 
     def _end_run(self, run: _RunTrace, event: Event) -> None:
         from opentelemetry import context
@@ -243,14 +295,17 @@ class Telemetry:
         for span, _, _ in run.nodes.values():
             span.end(_nanoseconds(event.at))  # the run ended before these nodes did
         run.span.set_attribute("ropewalk.run.status", status)
-        if status in ("failed", "timeout", "interrupted"):
+        is_failed = status in ("failed", "timeout", "interrupted")
+        if is_failed:
             run.span.set_attribute("error.type", status)
             run.span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, status))
         run.span.end(_nanoseconds(event.at))
         took = event.data.get("ms") if isinstance(event.data, dict) else None
         if isinstance(took, (int, float)):
-            attributes = {"gen_ai.workflow.name": run.name, "ropewalk.run.status": status}
+            attributes = {"gen_ai.agent.name": run.name, "ropewalk.run.status": status}
             self._run_time.record(took / 1000, attributes)
+            attributes = {"gen_ai.operation.name": run.operation, "gen_ai.agent.name": run.name}
+            self._agent_time.record(took / 1000, attributes | ({"error.type": status} if is_failed else {}))
         context.detach(run.previous)
 
     # --- nodes --------------------------------------------------------------------------------
@@ -265,9 +320,10 @@ class Telemetry:
 
         # The span of a tool or a model has the name that the conventions require.
         attributes: dict[str, Any] = {"ropewalk.run.id": event.run_id, "ropewalk.node.path": event.path}
-        name = event.node
+        name, kind = event.node, self._trace.SpanKind.INTERNAL
         if tool == _MODEL_TOOL:
-            name = "chat"
+            # The turn adds the model to the name.
+            name, kind = "chat", self._trace.SpanKind.CLIENT
             attributes |= {"gen_ai.operation.name": "chat"}
         elif tool:
             name = f"execute_tool {tool}"
@@ -276,7 +332,7 @@ class Telemetry:
         if data.get("phase"):
             attributes["ropewalk.phase"] = data["phase"]
         parent = self._trace.set_span_in_context(self._parent_span(run, event.path))
-        span = self._tracer.start_span(name, parent, attributes=attributes, start_time=_nanoseconds(event.at))
+        span = self._tracer.start_span(name, parent, kind, attributes, start_time=_nanoseconds(event.at))
         run.nodes[event.path] = (span, tool, event.at)
 
         # Spans that the tool makes in this task and its child tasks belong to this node. The context is not detached:
@@ -309,10 +365,11 @@ class Telemetry:
             span.add_event("exception", _exception_attributes(event.data), _nanoseconds(event.at))
         span.end(_nanoseconds(event.at))
         if tool:
-            attributes = {"gen_ai.operation.name": "chat" if tool == _MODEL_TOOL else "execute_tool"}
-            attributes |= {} if tool == _MODEL_TOOL else {"gen_ai.tool.name": tool}
+            recorded: Mapping[str, Any] = getattr(span, "attributes", None) or {}
+            attributes = {name: recorded[name] for name in _DIMENSIONS if name in recorded}
             attributes |= {"error.type": kind} if call_failed else {}
-            self._tool_time.record(event.at - start, attributes)
+            timer = self._model_time if tool == _MODEL_TOOL else self._tool_time
+            timer.record(event.at - start, attributes)
 
     def _record_lines(self, span: Span, event: Event) -> None:
         lines: Any = event.data["lines"] if isinstance(event.data, dict) else []

@@ -2,7 +2,7 @@
 
 `capture` replaces `sys.stdout` and `sys.stderr`, the call of a logger's handlers, and the start of threads and of child
 processes, for the whole process. Outside of steps everything goes where it went before. Inside a step, text is added to
-the output of the step and passed on to `echo`.
+the output of the step, which writes its lines to `echo` without secrets, each with its run and its path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from concurrent.futures import thread as thread_pools
 from functools import partial, partialmethod
 from typing import Any, Final, TextIO
 
-from .output import CURRENT, SETTLE, Output, context_of_step, current_output
+from .output import CURRENT, ECHO, SETTLE, Output, context_of_step, current_output
 
 _PIECE: Final = 65_536  # bytes that a pipe holds
 
@@ -36,15 +36,22 @@ _pool_worker = thread_pools._worker
 
 @contextlib.contextmanager
 def capture(echo: TextIO | None) -> Iterator[None]:
-    """Keep what tools print and log inside of this context, and write the text of steps to `echo`, too."""
+    """Keep what tools print and log inside of this context, and write the lines of steps to `echo`, too."""
     if isinstance(sys.stdout, CapturedStream):
         yield
         return
     root, streams = logging.getLogger(), (sys.stdout, sys.stderr)
     level = root.level
-    pipes = Pipes(echo)
-    sys.stdout = CapturedStream(sys.stdout, "stdout", echo)
-    sys.stderr = CapturedStream(sys.stderr, "stderr", echo)
+    pipes = Pipes()
+    sys.stdout = CapturedStream(sys.stdout, "stdout")
+    sys.stderr = CapturedStream(sys.stderr, "stderr")
+
+    def write(lines: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, but the tool goes on
+            echo.write(lines)  # type: ignore[union-attr]
+
+    if echo is not None:
+        ECHO.append(write)
     handle = partialmethod(_keep_and_call_handlers, level)
     logging.Logger.callHandlers = handle  # type: ignore[method-assign, assignment]
     subprocess.Popen.__init__ = partialmethod(_start_with_pipes, pipes)  # type: ignore[method-assign, assignment]
@@ -62,13 +69,20 @@ def capture(echo: TextIO | None) -> Iterator[None]:
         ThreadPoolExecutor.submit = _submit  # type: ignore[method-assign]
         root.setLevel(level)
         SETTLE.remove(pipes.read_all)
+        if echo is not None:
+            ECHO.remove(write)
+
+
+def stream_of_prints() -> Any:
+    """Return the stream for what a module prints: standard output belongs to the program, unless a step keeps it."""
+    return sys.stdout if isinstance(sys.stdout, CapturedStream) and current_output() is not None else sys.stderr
 
 
 class CapturedStream:
     """A standard stream whose text belongs to the step that writes it."""
 
-    def __init__(self, real: TextIO, name: str, echo: TextIO | None) -> None:
-        self._real, self._name, self._echo = real, name, echo
+    def __init__(self, real: TextIO, name: str) -> None:
+        self._real, self._name = real, name
 
     def write(self, text: str) -> int:
         """Write a text."""
@@ -76,8 +90,6 @@ class CapturedStream:
         if output is None:
             return self._real.write(text)
         output.write(self._name, text)
-        if self._echo is not None:
-            self._echo.write(text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -125,8 +137,8 @@ def _text_of(record: logging.LogRecord) -> str:
 class Pipes:
     """The pipes that stand for the standard streams of child processes."""
 
-    def __init__(self, echo: TextIO | None) -> None:
-        self._echo, self._lock = echo, threading.Lock()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._open: dict[int, tuple[Output, str, codecs.IncrementalDecoder]] = {}
 
     def open(self, output: Output, stream: str) -> int:
@@ -164,9 +176,6 @@ class Pipes:
             return True
         text = decoder.decode(data, final=not data)
         output.write(stream, text)
-        if self._echo is not None:
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it, but the child goes on
-                self._echo.write(text)
         if not data:
             del self._open[reading]
             os.close(reading)

@@ -69,6 +69,8 @@ class RunOutput:
 CURRENT: Final[ContextVar[OutputSource | None]] = ContextVar("ropewalk_output", default=None)
 """The source for the current task; None outside of runs."""
 
+ECHO: Final[list[Callable[[str], None]]] = []
+"""Gets the lines that steps print, without secrets, each with its run and its path."""
 SETTLE: Final[list[Callable[[], None]]] = []
 """Called before the output of a run is closed, to read what child processes have printed last."""
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import orjson
 
+from ..config.project import LOCK_FILE as LOCK_FILE
 from ..errors import Action, ConfigError, InvalidValue
 from ..fast_dataclass import dataclass
 from ..source.load import replace_file
 from ..values import Json, check_json
 from .definition import Definition
 
-LOCK_FILE: Final = "ropewalk.lock"
 _VERSION: Final = 1
 _CHANGED: Final = "has changed since it was approved: "
 _MAX_DIFFERENCES: Final = 4  # differences of one tool
@@ -65,6 +65,9 @@ class Pins:
     def __init__(self, path: Path, servers: Mapping[str, Mapping[str, Definition]] | None = None) -> None:
         self.path = path
         self._servers = {server: dict(tools) for server, tools in (servers or {}).items()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pins) and self._servers == other._servers
 
     @classmethod
     def read(cls, directory: Path) -> Pins | None:

@@ -23,6 +23,7 @@ import orjson
 
 from ..argument_checks import wrong_type
 from ..config.secrets import ProcessSecrets, is_secret_name
+from ..duration import read_duration
 from ..errors import (
     ConfigError,
     ExecutionFailed,
@@ -113,6 +114,7 @@ class Runner:
         pace: RateLimiter | None = None,
         learner: Learner | None = None,
     ) -> None:
+        timeout = read_duration(timeout)
         if complaint := timeout_problem(timeout):
             raise ValueError(f"timeout {complaint}")
         self.index = index
@@ -554,7 +556,7 @@ class ExecutorCaller:
         if not callable(executor):
             raise TypeError(f"executor must be a function of (tool_name, params), not {type(executor).__qualname__}")
         self._executor = executor
-        self._rules = Rules(timeout=timeout)
+        self._rules = Rules(timeout=read_duration(timeout))
         self._bound: dict[str, Bound] = {}
 
     def bind(self, tool_id: str) -> Bound:

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from ..argument_checks import wrong_type
+from ..duration import read_duration
 from ..errors import ConfigError, InvalidInput, InvalidTool, InvalidToolId, InvalidValue, Problem, ToolError, message_of
 from ..fast_dataclass import dataclass
 from ..values import Json, check_json, did_you_mean, digest
@@ -236,7 +237,9 @@ class Tool:
         if self.backend is not None:
             check_backend(self.backend, label)
         self._set("undo", read_undo(self.undo, label))
-        seconds = self.timeout
+        seconds = read_duration(self.timeout)
+        if seconds != self.timeout:
+            self._set("annotations", {**(self.annotations or {}), "timeout": seconds})
         is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
         if seconds is not None and not (is_number and seconds > 0):
             raise InvalidTool(f"{label}: annotations.timeout must be a number of seconds above 0, not {seconds!r}")
@@ -327,7 +330,7 @@ def tool(
     version: str | None = None,
     tags: Sequence[str] = (),
     annotations: dict[str, Json] | None = None,
-    timeout: float | None = None,
+    timeout: float | str | None = None,
     input_schema: dict[str, Json] | None = None,
     output_schema: dict[str, Json] | None = None,
     undo: Handler | str | Mapping[str, Any] | None = None,
@@ -337,7 +340,8 @@ def tool(function: Any = None, /, **definition: Any) -> Any:
 
     Args:
         function: The function, if the decorator is used without parentheses.
-        **definition: Parts of the definition that replace the derived ones; `timeout` is in seconds. `undo` is the tool
+        **definition: Parts of the definition that replace the derived ones; `timeout` is in seconds, or text
+            such as "10s". `undo` is the tool
             that takes a call back: a function, the id of a tool, or an object of `tool` and `args`.
 
     Returns:

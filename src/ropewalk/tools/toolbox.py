@@ -431,6 +431,15 @@ class Toolbox(Index):
         self._backend_sources().add(kind, name, _require_table(settings, "settings"))
         self.touch()
 
+    def share_servers(self, other: Toolbox) -> None:
+        """Use the connections that another toolbox has to MCP servers with the same settings.
+
+        Args:
+            other: The other toolbox. The one that is closed last closes the connections.
+        """
+        if self.servers is not None and other.servers is not None:
+            self.servers.share(other.servers)
+
     async def connect(self, name: str | None = None) -> None:
         """Connect MCP servers and register their tools.
 

@@ -57,7 +57,7 @@ def next_due(cron: str, zone: str, after: datetime) -> datetime:
 def _is_any_hour(cron: str) -> bool:
     """Return True if the field of hours begins with `*`."""
     fields = _NAMED.get(cron.strip(), cron).split()
-    return fields[-4:][0].startswith("*")
+    return len(fields) > 3 and fields[-4].startswith("*")
 
 
 def _next_local(cron: str, after: datetime) -> datetime:

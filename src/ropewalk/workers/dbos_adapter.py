@@ -99,7 +99,6 @@ def quiet_logs() -> None:
 
 APPLICATION: Final = "ropewalk"
 RUN_WORKFLOW: Final = "ropewalk.run"
-SCHEDULE_WORKFLOW: Final = "ropewalk.tick"
 CHUNK_WORKFLOW: Final = "ropewalk.chunk"
 CHUNK_QUEUE: Final = "_chunks"
 DEFAULT_QUEUE: Final = "default"
@@ -111,7 +110,6 @@ _POLL_IDLE: Final = 1.0  # seconds between polls of a queue without a signal
 _STOP_INTERVAL: Final = 0.1  # seconds between looks of a thread, for notifications nobody sends, whether it is to end
 LIVE_STATUSES: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST_SCHEMA: Final = 58  # characters; Postgres allows 63
-_TICKS_KEPT: Final = 86_400.0  # seconds for which due times stay, so that none is handled twice
 _DELETE_BATCH: Final = 500  # workflows deleted together
 _CONNECTIONS: Final = 4  # of a client
 _POOL_TIMEOUT: Final = 5.0  # seconds for which a client waits for a free connection
@@ -331,7 +329,7 @@ def any_dispatch_condition(target: Target) -> str:
 
 
 class Dispatch(NamedTuple):
-    """A workflow of DBOS that carries a run, a chunk or a due time to a worker."""
+    """A workflow of DBOS that carries a run or a chunk to a worker."""
 
     id: str
     workflow: str
@@ -362,12 +360,9 @@ def _workflow_table(target: Target) -> str:
 def delete_ended_workflows(target: Target) -> int:
     """Delete the ended workflows of runs that no longer exist."""
     table = _workflow_table(target)
-    # Workflows of schedules stay for a time, so that no due time is handled twice.
     query = (
-        f"SELECT workflow_uuid FROM {table} AS w WHERE status NOT IN {LIVE_STATUSES} AND CASE name"
-        f" WHEN '{SCHEDULE_WORKFLOW}'"
-        f" THEN created_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - {_TICKS_KEPT * 1000:.0f}"
-        f" ELSE NOT EXISTS (SELECT FROM run WHERE id = regexp_replace(w.workflow_uuid, '@[0-9]+$', '')) END"
+        f"SELECT workflow_uuid FROM {table} AS w WHERE status NOT IN {LIVE_STATUSES}"
+        f" AND NOT EXISTS (SELECT FROM run WHERE id = regexp_replace(w.workflow_uuid, '@[0-9]+$', ''))"
         f" LIMIT {_DELETE_BATCH}"
     )
     registry, client, deleted = WorkerRegistry(target), Client(target), 0

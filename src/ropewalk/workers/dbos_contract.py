@@ -32,15 +32,12 @@ PUBLIC: Final[dict[str, tuple[str, ...]]] = {
         "retry_connection_errors",
     ),
     "DBOSClient.cancel_workflows": (),
-    "DBOSClient.delete_schedule": (),
     "DBOSClient.delete_workflows": (),
     "DBOSClient.destroy": (),
     "DBOSClient.enqueue_in_transaction": (),
-    "DBOSClient.list_schedules": ("workflow_name",),
     "DBOSClient.register_queue": (
         "polling_interval_sec", "on_conflict", "global_concurrency", "worker_concurrency", "limiter",
     ),
-    "DBOSClient.resume_workflows": (),
 }  # fmt: skip
 """The public names of DBOS that Ropewalk uses, with the parameters that it passes by name."""
 
@@ -70,7 +67,7 @@ KEYS: Final = {
 }  # fmt: skip
 """The keys of DBOS's typed dictionaries that Ropewalk sets."""
 
-COLUMNS: Final = frozenset(("workflow_uuid", "status", "name", "executor_id", "created_at", "updated_at"))
+COLUMNS: Final = frozenset(("workflow_uuid", "status", "name", "executor_id", "updated_at"))
 """The columns of the documented table `workflow_status` that Ropewalk's statements name."""
 
 ASKED_WITHIN: Final = 15.0

@@ -33,7 +33,6 @@ from .dbos_adapter import (
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
     RUN_WORKFLOW,
-    SCHEDULE_WORKFLOW,
     Client,
     Dispatch,
     any_dispatch_condition,
@@ -182,7 +181,6 @@ class Dispatches:
     def cancel_abandoned(self) -> list[str]:
         """Cancel the dispatches of workers that are gone; `renew` dispatches their runs again."""
 
-        # A due time of a schedule is queued again unchanged, because the id of its run follows from the time.
         target = self._registry.target
         return self._cancel(
             self._registry.run_in_transaction(lambda session: find_abandoned_dispatches(session, target))
@@ -198,13 +196,10 @@ class Dispatches:
         self._cancel(lost)
 
     def _cancel(self, dispatches: list[Dispatch]) -> list[str]:
-        due_times = [dispatch.id for dispatch in dispatches if dispatch.workflow == SCHEDULE_WORKFLOW]
-        dead = [dispatch.id for dispatch in dispatches if dispatch.workflow != SCHEDULE_WORKFLOW]
-        if due_times:
-            self._client.client.resume_workflows(due_times)
+        dead = [dispatch.id for dispatch in dispatches]
         if dead:
             self._client.client.cancel_workflows(dead)
-        return due_times + dead
+        return dead
 
 
 PATIENCE: Final = 60.0  # seconds that a suspect waits for the runs of its worker to end

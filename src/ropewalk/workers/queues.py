@@ -1,6 +1,7 @@
-"""The engine of processes whose runs are executed by workers: it queues runs and waits for their endings.
+"""The engine that queues runs for workers and waits for their endings.
 
-The functions at the beginning describe the queues of the settings in the way DBOS needs them.
+A `RunDispatcher` leads workers to the queued runs: DBOS in a store on Postgres, a table in a store on SQLite
+(`run_queue.py`). The functions at the beginning describe the queues of the settings in the way DBOS needs them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from typing import Any, NamedTuple, Protocol
 from ..config.settings import Queue, WorkerSettings
 from ..engine.engine import Engine, Job, check_same_run
 from ..engine.run import Watcher
-from ..errors import Action, NotFound, RunBusy, StoreError
+from ..errors import Action, NotFound, RunBusy, RunExists, StoreError
 from ..events import Brief, Event
+from ..journal.address import MissingStore
 from ..journal.open_waits import open_waits, wait_to_json
 from ..journal.postgres.store import PostgresStore
-from ..journal.postgres.worker_registry import WorkerRegistry, WorkerRow
+from ..journal.postgres.worker_registry import WorkerRegistry
 from ..journal.protocol import ENDS, Log, RunRow, Store
+from ..journal.sql.timetable import Database
+from ..journal.sql.worker_row import WorkerRow
 from ..values import Json, did_you_mean
 from .dbos_adapter import (
     APPLICATION,
@@ -37,10 +41,79 @@ from .dispatches import dispatch_id
 from .heartbeat import driver_errors
 
 
+class Registry(Database, Protocol):
+    """The workers and the queued runs of a store; plain methods, which block."""
+
+    def list_workers(self) -> list[WorkerRow]:
+        """Return all registered workers, the oldest first."""
+        ...
+
+    def live_workers(self) -> list[WorkerRow]:
+        """Return the workers that are alive, the oldest first."""
+        ...
+
+    def run_statuses(self, ids: Iterable[str], /) -> dict[str, str]:
+        """Return the status of each of these runs that exists, by id."""
+        ...
+
+    def count_waiting_runs(self) -> dict[str, int]:
+        """Return how many runs wait for a worker, by the name of their queue."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+class RunDispatcher(Protocol):
+    """Leads workers to queued runs."""
+
+    @property
+    def registry(self) -> Registry:
+        """The workers and the queued runs of the store."""
+        ...
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """The errors of a store that is away."""
+        ...
+
+    async def dispatch(self, opened: Log, queue: str, priority: int, /) -> None:
+        """Queue a run that this process owns, and release it."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+class DbosDispatcher:
+    """Leads workers to queued runs through the queues of DBOS."""
+
+    def __init__(self, store: Store, lease: float, *, required: bool) -> None:
+        import_dbos()
+        target = require_postgres(store, required=required).target
+        self.registry, self.client, self.failures = WorkerRegistry(target, lease), Client(target), driver_errors()
+
+    async def dispatch(self, opened: Log, queue: str, priority: int, /) -> None:
+        """Queue a run that this process owns, and release it."""
+        id, epoch = opened.run.id, opened.run.epoch
+        await opened.release()  # first, because a worker that comes too early uses up the dispatch
+        await asyncio.to_thread(
+            self.client.enqueue, dispatch_id(id, epoch), RUN_WORKFLOW, queue, [id], priority=priority
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.client.close()
+        self.registry.close()
+
+
+def known_queues(settings: WorkerSettings) -> dict[str, Queue]:
+    """Return every queue by name, always including the default queue."""
+    return {DEFAULT_QUEUE: Queue(), **settings.queues}
+
+
 def queue_limits(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
-    """Return the limits of every queue by name, always including the default queue."""
-    queues = {DEFAULT_QUEUE: Queue(), **settings.queues}
-    return {name: _dbos_limits(queue) for name, queue in queues.items()}
+    """Return the limits of every queue by name."""
+    return {name: _dbos_limits(queue) for name, queue in known_queues(settings).items()}
 
 
 def all_queue_limits(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
@@ -53,7 +126,7 @@ def all_queue_limits(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
 
 def existing_queue_name(name: str | None, settings: WorkerSettings) -> str:
     """Return the name of a queue that exists; the default queue for None."""
-    known = list(queue_limits(settings))
+    known = list(known_queues(settings))
     if name is None or name in known:
         return name or DEFAULT_QUEUE
     why = (
@@ -63,14 +136,17 @@ def existing_queue_name(name: str | None, settings: WorkerSettings) -> str:
     raise NotFound("queue", name, suggestion=did_you_mean(name, known), why=why)
 
 
-def why_unattended(store: Store, registry: WorkerRegistry, run_id: str) -> str | None:
+def why_unattended(store: Store, registry: Registry, run_id: str) -> str | None:
     """Return why no worker takes a queued run; None if one does, or if the run is not queued."""
 
     # Blocking.
     row = store.get_run(run_id)
     if row is None or row.status != "running":
         return None
-    queue, workers = str((row.context or {}).get("queue") or DEFAULT_QUEUE), registry.live_workers()
+    context, workers = row.context or {}, registry.live_workers()
+    queue, project = str(context.get("queue") or DEFAULT_QUEUE), context.get("project")
+    # A worker on SQLite takes only runs of its own project.
+    workers = [worker for worker in workers if worker.about.get("project", project) == project]
     takers = [worker for worker in workers if queue in worker.about["queues"]]
     if any(is_of_this_version(worker) for worker in takers):
         return None
@@ -146,13 +222,10 @@ class RemoteEngine(Engine):
         store: Store,
         settings: WorkerSettings,
         make_follower: Callable[[str], RunFollower],
-        *,
-        required: bool = True,
+        dispatcher: RunDispatcher,
     ) -> None:
-        import_dbos()
         super().__init__(store)
-        target = require_postgres(store, required=required).target
-        self.registry, self.client = WorkerRegistry(target, settings.limits.lease), Client(target)
+        self.dispatcher, self.registry = dispatcher, dispatcher.registry
         self._settings, self._make_follower = settings, make_follower
         self._awaited: dict[_Awaited, asyncio.Future[None]] = {}
         self._polling: asyncio.Task[None] | None = None
@@ -170,9 +243,8 @@ class RemoteEngine(Engine):
         if log.finished is not None or (job.new.context or {}).get("executor"):
             return await super().drive(job, log)
         context = log.run.context or {}
-        await log.release()
         queue = str(context.get("queue") or DEFAULT_QUEUE)
-        await self._enqueue(job, log.run.epoch, queue, context.get("priority") or DEFAULT_PRIORITY)
+        await self._dispatch(job, log, queue, context.get("priority") or DEFAULT_PRIORITY)
         return (await self.follow(job.new.id, job.watcher, park=job.park))[1]
 
     async def follow(
@@ -214,7 +286,7 @@ class RemoteEngine(Engine):
         while not is_last:
             is_last = is_over.is_set()
             # While the server is away, `ended` reports that.
-            with contextlib.suppress(StoreError, *driver_errors()):
+            with contextlib.suppress(StoreError, *self.dispatcher.failures):
                 for event in await follower.look():
                     if event.kind not in _OWN_KINDS:
                         watcher(event)
@@ -227,7 +299,7 @@ class RemoteEngine(Engine):
         message: str | None = None
         while message is None:
             await asyncio.sleep(_UNATTENDED_AFTER)
-            with contextlib.suppress(*driver_errors()):  # while the server is away, `ended` reports that
+            with contextlib.suppress(*self.dispatcher.failures):  # while the server is away, `ended` reports that
                 message = await asyncio.to_thread(why_unattended, self.store, self.registry, run_id)
         watcher(Event(run_id=run_id, kind="run.unattended", at=time.time(), data={"message": message}))
 
@@ -238,19 +310,15 @@ class RemoteEngine(Engine):
             raise ValueError(f"priority must be an integer from 1 (first) to {LOWEST_PRIORITY}, not {priority}")
         context = {**(job.new.context or {}), "queue": queue, "priority": priority}
         job.new = replace(job.new, context=context)
-        epoch = await self._create_run(job)
-        await self._enqueue(job, epoch, queue, priority)
+        await self._dispatch(job, await self._create_run(job), queue, priority)
         return job.new.id
 
-    async def _enqueue(self, job: Job, epoch: int | None, queue: str, priority: int) -> None:
-        """Queue a run for the workers; without an epoch there is nothing to do."""
-        id = job.new.id
+    async def _dispatch(self, job: Job, log: Log | None, queue: str, priority: int) -> None:
+        """Queue a run for the workers; without its log there is nothing to do."""
         if job.watcher is not None:
-            job.watcher(Event(run_id=id, kind="run.queued", at=time.time(), data={"queue": queue}))
-        if epoch is not None:
-            await asyncio.to_thread(
-                self.client.enqueue, dispatch_id(id, epoch), RUN_WORKFLOW, queue, [id], priority=priority
-            )
+            job.watcher(Event(run_id=job.new.id, kind="run.queued", at=time.time(), data={"queue": queue}))
+        if log is not None:
+            await self.dispatcher.dispatch(log, queue, priority)
 
     async def wait_until_ended(self, run_id: str, *, or_waiting: bool = False) -> RunRow:
         """Wait until a run has ended, whichever process executes it."""
@@ -273,11 +341,10 @@ class RemoteEngine(Engine):
         # Idempotent.
         if self._polling is not None:
             self._polling.cancel()
-        self.client.close()
-        self.registry.close()
+        self.dispatcher.close()
 
-    async def _create_run(self, job: Job) -> int | None:
-        """Create a run; return the epoch for its dispatch, None if it has ended or another process executes it."""
+    async def _create_run(self, job: Job) -> Log | None:
+        """Create a run and own it; return None if it has ended or another process executes it."""
         try:
             log = await self.open(job)
         except RunBusy:
@@ -288,10 +355,13 @@ class RemoteEngine(Engine):
         if log.finished is not None:
             check_same_run(log.finished, job.new)
             return None
-        await log.release()
-        if log.resumed:
-            check_same_run(log.run, job.new)
-        return log.run.epoch
+        try:
+            if log.resumed:
+                check_same_run(log.run, job.new)
+        except RunExists:
+            await log.release()
+            raise
+        return log
 
     async def _poll_statuses(self) -> None:
         """Read the status of all awaited runs, again and again."""
@@ -300,20 +370,19 @@ class RemoteEngine(Engine):
         away_since: float | None = None
         while self._awaited:
             try:
-                ids = list({key.run_id for key in self._awaited})
+                keys = list(self._awaited)  # more may come while the store answers
+                ids = list({key.run_id for key in keys})
                 statuses = await asyncio.to_thread(self.registry.run_statuses, ids)
                 away_since = None
-            except driver_errors() as error:
+            except self.dispatcher.failures as error:
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > _PATIENCE:
-                    self._resolve_waiters(
-                        list(self._awaited), StoreError(f"the Postgres server cannot be reached: {error}")
-                    )
+                    self._resolve_waiters(list(self._awaited), StoreError(f"the store cannot be reached: {error}"))
                     return
                 await asyncio.sleep(_POLL)
                 continue
             # A run that is not listed was deleted; `ended` raises that.
-            self._resolve_waiters([key for key in self._awaited if key.is_met_by(statuses.get(key.run_id, "failed"))])
+            self._resolve_waiters([key for key in keys if key.is_met_by(statuses.get(key.run_id, "failed"))])
             await asyncio.sleep(_POLL)
 
     def _resolve_waiters(self, keys: list[_Awaited], error: Exception | None = None) -> None:
@@ -328,6 +397,8 @@ def require_postgres(store: Store, *, required: bool = False) -> PostgresStore:
     if isinstance(store, PostgresStore):
         return store
     location = getattr(store, "path", "in memory")
+    if isinstance(store, MissingStore):
+        raise StoreError(f"there is no store at {location} yet; a server or a worker makes it when it starts")
     if required:
         error = StoreError(
             'engine="dbos" needs a store that workers on other hosts can reach, such as'
@@ -335,8 +406,8 @@ def require_postgres(store: Store, *, required: bool = False) -> PostgresStore:
         )
         raise error.with_remedy(Action.EXECUTE_HERE)
     error = StoreError(
-        "workers and schedules need a store in Postgres, such as postgresql://user@host/database;"
-        f" this store is {location}, and the process that starts a run executes it"
+        "workers and schedules need a store in a file, or one in Postgres, such as postgresql://user@host/database;"
+        f" this store is {location}"
     )
     raise error.with_remedy(Action.CHOOSE_STORE)
 

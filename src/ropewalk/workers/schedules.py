@@ -1,9 +1,9 @@
 """Schedules: runs that the clock starts, as `[schedules.NAME]` in ropewalk.toml sets them up.
 
 The store keeps the schedules. `Schedules` lists, pauses and resumes them. In every worker a `ScheduleClock` looks at
-the clock, and one of them starts each run.
+the clock, and one of them starts each run. `cron.py` says when a schedule is due.
 
-A due time is missed if no worker was connected to the database then, or within two seconds after. The schedule's
+A due time is missed if no worker was connected to the store then, or within two seconds after. The schedule's
 `catch_up` decides: `run_once` starts one run for the latest missed time and merges the others into it, `skip` starts
 none, `run_all` starts one for each. A crash after a start does no harm, because the id of a run is made of the
 schedule's name and the due time.
@@ -23,14 +23,12 @@ from zoneinfo import ZoneInfo
 from ..config.settings import Schedule
 from ..errors import ConfigError, NotFound, StoreError
 from ..fast_dataclass import dataclass
-from ..journal.postgres.schedules import Missed, Timetable, TimetableRow
 from ..journal.protocol import Store
 from ..journal.sql.leases import boottime
+from ..journal.sql.timetable import Missed, Timetable, TimetableRow
 from ..source.document import render_problem
 from ..values import Json, did_you_mean
 from .cron import due_times, next_due, schedule_faults
-from .dbos_adapter import SCHEDULE_WORKFLOW, Client
-from .heartbeat import driver_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,6 @@ class Schedules:
 
     Args:
         timetable: The schedules of the store.
-        client: Deletes schedules of earlier versions.
         store: Knows the runs of schedules.
         configured: The schedules of ropewalk.toml, by name.
         project: The project directory.
@@ -68,13 +65,12 @@ class Schedules:
     def __init__(
         self,
         timetable: Timetable,
-        client: Client,
         store: Store,
         configured: Mapping[str, Schedule],
         project: str | None,
         start: Callable[[Mapping[str, Any], str], Awaitable[str]],
     ) -> None:
-        self._timetable, self._client, self._store = timetable, client, store
+        self._timetable, self._store = timetable, store
         self._configured, self._project, self._start = configured, project, start
 
     def list(self) -> list[ScheduleRow]:
@@ -137,7 +133,6 @@ class Schedules:
         faults = schedule_faults(self._configured)
         for error in faults.values():
             log.error("a schedule is left out; the others are served: %s", render_problem(error.problems[0]))
-        paused = self._forget_old()
         rows = [
             TimetableRow(
                 name=name,
@@ -146,23 +141,12 @@ class Schedules:
                 timezone=schedule.timezone,
                 context=_context(schedule),
                 catch_up=schedule.catch_up,
-                paused=name in paused,
                 next=self._next_due(schedule.cron, schedule.timezone),
             )
             for name, schedule in self._configured.items()
             if name not in faults
         ]
         self._timetable.replace_all(rows, self._project)
-
-    def _forget_old(self) -> set[str]:
-        """Delete the schedules that earlier versions kept in DBOS; return those that were paused."""
-        client, paused = self._client.client, set()
-        for row in client.list_schedules(workflow_name=SCHEDULE_WORKFLOW):
-            if (row["context"] or {}).get("project") == self._project:
-                client.delete_schedule(row["schedule_name"])
-                if row["status"] != "ACTIVE":
-                    paused.add(row["schedule_name"])
-        return paused
 
     def _next_due(self, cron: str, zone: str) -> float:
         return next_due(cron, zone, datetime.fromtimestamp(self._timetable.server_time(), UTC)).timestamp()
@@ -256,32 +240,39 @@ def decide_due_times(row: TimetableRow, now: float, connected: float, run_id: Ca
 class ScheduleClock:
     """Starts the runs of schedules that are due, in one worker."""
 
+    # `failures` are the errors of a store that is away. With `project`, only its schedules count.
+
     def __init__(
         self,
         timetable: Timetable,
         worker: str,
         start: Callable[[Mapping[str, Any], str], Awaitable[str]],
         run_id: Callable[[str, str], str],
+        *,
+        failures: tuple[type[Exception], ...] = (),
+        project: str | None = None,
     ) -> None:
         self._timetable, self._worker, self._start, self._run_id = timetable, worker, start, run_id
+        self._failures: tuple[type[Exception], ...] = (*failures, StoreError)
+        self._project = project
         self._connected = math.inf
         self._looked = -math.inf
 
     async def run(self) -> None:
         """Look at the clock until this task is cancelled."""
-        away: tuple[type[Exception], ...] = (*driver_errors(), StoreError)
         while True:
             try:
-                await self._start_due_runs()
-            except away as error:
+                await self.start_due_runs()
+            except self._failures as error:
                 log.debug("could not look at the schedules: %s", error)
                 self._connected = math.inf
             except Exception:
                 log.exception("could not start the runs that are due; trying again")
             await asyncio.sleep(_PAUSE)
 
-    async def _start_due_runs(self) -> None:
-        now, rows = await asyncio.to_thread(self._timetable.reserve_due, self._worker, _CLAIM_SECONDS)
+    async def start_due_runs(self) -> None:
+        """Start the runs that are due now, and record those that were missed."""
+        now, rows = await asyncio.to_thread(self._timetable.reserve_due, self._worker, _CLAIM_SECONDS, self._project)
         # After an outage or a long pause, earlier due times count as missed.
         if self._connected == math.inf or boottime() - self._looked > _MAX_GAP:
             self._connected = now - _ON_TIME

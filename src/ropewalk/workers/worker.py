@@ -13,7 +13,7 @@ import os
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from ..config.settings import WorkerSettings
@@ -46,7 +46,6 @@ from .dbos_adapter import (
     CHUNK_QUEUE,
     CHUNK_WORKFLOW,
     RUN_WORKFLOW,
-    SCHEDULE_WORKFLOW,
     Client,
     Executor,
     code_version,
@@ -144,7 +143,6 @@ class Worker:
         store: PostgresStore,
         make_job: Callable[[RunRow], Awaitable[Job]],
         failed_result: Callable[[RunRow, RopewalkError], dict[str, Any]],
-        start_scheduled: Callable[[Mapping[str, Any], str], Awaitable[str]],
         settings: WorkerSettings,
         queue_names: tuple[str, ...] = (),
     ) -> None:
@@ -154,7 +152,7 @@ class Worker:
         self.client = Client(store.target, is_patient=False)
         self.dispatches = Dispatches(self.registry, self.client, settings)
         self.engine = Engine(store)
-        self._make_job, self._failed_result, self._start_scheduled = make_job, failed_result, start_scheduled
+        self._make_job, self._failed_result = make_job, failed_result
         self._queue_names = queue_names
         self._orphans = OrphanFinder(store.patience)
         store.wait_for_server(_MAX_OUTAGE)
@@ -173,7 +171,9 @@ class Worker:
         self.engine.spread = self._chunks = MapChunks(self._query_registry, self.client, lambda: not self._is_releasing)
         self._chunk_executor = ChunkExecutor(self.engine, self._query_registry, make_job)
 
-    async def work(self, started: Callable[[], None] = lambda: None) -> None:
+    async def work(
+        self, started: Callable[[], None] = lambda: None, stopped: Callable[[], None] = lambda: None
+    ) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
         self._loop = asyncio.get_running_loop()
         names = [existing_queue_name(name, self.settings) for name in self._queue_names] or list(
@@ -206,7 +206,6 @@ class Worker:
             self._heartbeat.start()
             workflows: dict[str, Callable[..., Awaitable[str]]] = {
                 RUN_WORKFLOW: self.execute_run,
-                SCHEDULE_WORKFLOW: self._start_due,
                 CHUNK_WORKFLOW: self.execute_chunk,
             }
             executor.launch(workflows, {name: limits[name] for name in names}, CHUNK_QUEUE)
@@ -216,6 +215,7 @@ class Worker:
             started()
             with gc_relaxed():
                 await self._stop.wait()
+                stopped()
                 executor.stop_taking()
                 await self._drain()
         finally:
@@ -258,10 +258,6 @@ class Worker:
         finally:
             self._tasks.discard(task)
             self._lost_tasks.discard(task)
-
-    async def _start_due(self, at: str, schedule: dict[str, Any]) -> str:
-        """Start the run of a schedule that is due, as the body of its DBOS workflow."""
-        return await self._start_scheduled(schedule, at)
 
     async def _execute_dispatch(self, run_id: str, refusers: list[str]) -> str:
         row = await asyncio.to_thread(self.store.get_run, run_id)

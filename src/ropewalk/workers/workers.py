@@ -12,14 +12,17 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from ..config.settings import WorkerSettings
+from ..duration import read_duration
 from ..engine.engine import Job, RecoveryStore, check_run_id
 from ..engine.run import Ending
 from ..errors import NotFound, RopewalkError, RunExists, StoreError, message_of
 from ..events import Event
-from ..journal.postgres.schedules import Timetable
 from ..journal.postgres.store import PostgresStore
-from ..journal.postgres.worker_registry import WorkerRegistry, WorkerRow
+from ..journal.postgres.worker_registry import WorkerRegistry
 from ..journal.protocol import NewRun, RunRow, Store
+from ..journal.sql.timetable import Timetable
+from ..journal.sql.worker_row import WorkerRow
+from ..journal.sqlite.store import SqliteStore
 from ..notations.records import Outcome, outcome
 from ..tools.backends.http import LocalQueues
 from ..values import Json
@@ -27,11 +30,23 @@ from .census import Places, count_places
 from .cron import check_schedule
 from .dbos_adapter import DEFAULT_PRIORITY, prepare
 from .dispatches import Dispatches
-from .queues import RemoteEngine, require_postgres, why_unattended
+from .heartbeat import driver_errors
+from .local_worker import LocalWorker
+from .queues import (
+    DbosDispatcher,
+    Registry,
+    RemoteEngine,
+    existing_queue_name,
+    known_queues,
+    require_postgres,
+    why_unattended,
+)
+from .run_queue import RunQueue
 from .schedules import ScheduleClock, Schedules, scheduled_run_id
 from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")
+
 _BETWEEN: Final = 1.0  # seconds between two looks at where runs are
 
 
@@ -73,16 +88,25 @@ class Workers:
         self._local_queues = LocalQueues()
 
     @cached_property
-    def registry(self) -> WorkerRegistry:
+    def registry(self) -> Registry:
         """The registry of the workers of the store."""
+        if (queue := self._queue) is not None:
+            return queue
         return WorkerRegistry(require_postgres(self._app.store).target, self._app.settings.limits.lease)
+
+    @cached_property
+    def _queue(self) -> RunQueue | None:
+        """The queued runs of a store in SQLite; None with other stores."""
+        store = self._app.store
+        return RunQueue(store) if isinstance(store, SqliteStore) and not self._app.distributed else None
 
     @cached_property
     def engine(self) -> RemoteEngine:
         """The engine that queues runs for workers."""
         app = self._app
         following = lambda run_id: app.runs.following(run_id)  # noqa: E731 - the run service opens late
-        engine = RemoteEngine(app.store, app.settings, following, required=app.distributed)
+        dispatcher = self._queue or DbosDispatcher(app.store, app.settings.limits.lease, required=app.distributed)
+        engine = RemoteEngine(app.store, app.settings, following, dispatcher)
         app.context.configure(engine)
         return engine
 
@@ -116,15 +140,12 @@ class Workers:
             The id of the run.
 
         Raises:
-            StoreError: Workers do not execute the runs of this app.
+            StoreError: The store keeps no queues.
             NotFound: There is no such queue.
             InvalidFlow, InvalidInput: The definition or the input is wrong.
         """
         app = self._app
-        if not app.distributed:
-            raise StoreError(
-                'only apps with engine="dbos" queue runs for workers; write engine = "dbos" in [store] of ropewalk.toml'
-            )
+        self._require_queues()
         check_run_id(run_id)
         job = await app.jobs.make(
             loaded,
@@ -138,50 +159,128 @@ class Workers:
         )
         return await self.engine.submit(job, queue, priority)
 
+    async def enqueue(self, job: Job, queue: str | None = None, priority: int | None = None) -> str:
+        """Queue a prepared run for the workers.
+
+        Args:
+            job: The run.
+            queue: Name of the queue. Default: `default`.
+            priority: From 1, which is taken first. Default: 100.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            StoreError: The store keeps no queues.
+            NotFound: There is no such queue.
+        """
+        self._require_queues()
+        return await self.engine.submit(job, queue, priority or DEFAULT_PRIORITY)
+
+    def _require_queues(self) -> None:
+        if not self._app.distributed and self._queue is None:
+            raise StoreError(
+                "this store queues no runs: use a store in a file, or one in Postgres with"
+                ' engine = "dbos" in [store] of ropewalk.toml'
+            )
+
     async def serve(
         self,
         *,
         concurrency: int | None = None,
         queues: tuple[str, ...] = (),
-        grace: float | None = None,
-        started: Callable[[Worker], None] = lambda worker: None,
+        grace: float | str | None = None,
+        started: Callable[[Worker | LocalWorker], None] = lambda worker: None,
     ) -> None:
-        """Be a worker until `Worker.stop` is called.
+        """Be a worker until `Worker.stop` is called: execute queued runs, and start those of schedules.
 
         Args:
             concurrency: Maximum number of runs at once. Default: the setting.
             queues: Names of the queues to serve. Default: all.
-            grace: Seconds for the runs in progress to end after a stop. Default: the setting.
+            grace: Seconds, or a duration such as "1m", for the runs in progress to end after a stop. Default: the
+                setting.
             started: Called with the worker when it takes runs.
 
         Raises:
-            StoreError: The store is not in Postgres, or DBOS is not installed.
+            StoreError: The store keeps no queues, or DBOS is not installed.
         """
         app, limits = self._app, self._app.settings.limits
         limits = replace(
-            limits, concurrency=concurrency or limits.concurrency, grace=limits.grace if grace is None else grace
+            limits,
+            concurrency=concurrency or limits.concurrency,
+            grace=limits.grace if grace is None else read_duration(grace),
         )
         settings = replace(app.settings, limits=limits)
-        store = require_postgres(app.store)
-        worker = Worker(store, app.jobs.for_existing, self._failed_result, self._start_scheduled, settings, queues)
+        worker, registry, failures, project = self._make_worker(settings, queues)
         await asyncio.to_thread(self.schedules.apply)
-        worker.engine.watchers.extend(app.engine.watchers)
-        app.engine = worker.engine  # flows that are called as tools are parts of the runs of this engine
         background: list[asyncio.Future[None]] = []
 
         def on_started() -> None:
             started(worker)
             background.append(asyncio.ensure_future(self._warn_of_broken_schedules()))
-            clockwork = ScheduleClock(Timetable(registry), worker.id, self._start_scheduled, scheduled_run_id)
-            background.append(asyncio.ensure_future(clockwork.run()))
+            clock = ScheduleClock(
+                Timetable(registry),
+                worker.id,
+                self._start_scheduled,
+                scheduled_run_id,
+                failures=failures,
+                project=project,
+            )
+            background.append(asyncio.ensure_future(clock.run()))
 
-        registry = WorkerRegistry(store.target)  # a connection of its own: the others may be busy
-        try:
-            await worker.work(on_started)
-        finally:
+        def on_stopped() -> None:
             for task in background:
                 task.cancel()
+
+        try:
+            await worker.work(on_started, on_stopped)
+        finally:
+            on_stopped()
             registry.close()
+
+    def _make_worker(
+        self, settings: WorkerSettings, names: tuple[str, ...]
+    ) -> tuple[Worker | LocalWorker, Registry, tuple[type[Exception], ...], str | None]:
+        """Return a worker for the store, with what its clock of schedules needs."""
+        app, queue = self._app, self._queue
+        if queue is not None:
+            known = known_queues(settings)
+            queues = {name: known[name] for name in [existing_queue_name(name, settings) for name in names] or known}
+            jobs, limits = app.jobs, settings.limits
+            local = LocalWorker(
+                queue, app.project, queues, limits, jobs.for_existing, jobs.continue_run, self._failed_result
+            )
+            return local, queue, queue.failures, app.project
+        store = require_postgres(app.store)
+        worker = Worker(store, app.jobs.for_existing, self._failed_result, settings, names)
+        worker.engine.watchers.extend(app.engine.watchers)
+        app.engine = worker.engine  # flows that are called as tools are parts of the runs of this engine
+        # A connection of its own: the others may be busy.
+        return worker, WorkerRegistry(store.target), driver_errors(), None
+
+    @property
+    def executes_here(self) -> bool:
+        """True if a server of the project executes queued runs and schedules itself: with a store in SQLite that this
+        process may write to."""
+        store = self._app.store
+        is_writable = isinstance(store, SqliteStore) and not store.unwritable
+        return self._queue is not None and is_writable and self._app.settings.limits.in_server
+
+    def idle_schedules(self) -> Sequence[str]:
+        """Return the configured schedules that no worker executes at the moment. Blocking.
+
+        Returns:
+            The names of the schedules.
+        """
+        names = list(self._app.settings.schedules)
+        if not names:
+            return ()
+        try:
+            workers = self.registry.live_workers()
+        except RopewalkError:  # a store that no worker can use
+            return names
+        projects = [worker.about.get("project", self._app.project) for worker in workers]
+        return () if self._app.project in projects else names
 
     async def _warn_of_broken_schedules(self) -> None:
         for name, error in (await self.broken()).items():
@@ -234,11 +333,12 @@ class Workers:
         Raises:
             StoreError: The store is not in Postgres, or DBOS is not installed.
         """
-        registry, patience = self.registry, require_postgres(self._app.store).patience
-        prepare(registry.target)
+        store, registry = require_postgres(self._app.store), self.registry
+        assert isinstance(registry, WorkerRegistry)
+        prepare(store.target)
 
         def count() -> Places:
-            return registry.run_in_transaction(lambda session: count_places(session, registry.target, patience))
+            return registry.run_in_transaction(lambda session: count_places(session, store.target, store.patience))
 
         # A run may be on its way between two places, so one count proves nothing.
         first = count()
@@ -257,8 +357,10 @@ class Workers:
         Raises:
             StoreError: The store is not in Postgres, or DBOS is not installed.
         """
-        prepare(self.registry.target)
-        dispatches = Dispatches(self.registry, self.engine.client, self._app.settings)
+        prepare(require_postgres(self._app.store).target)
+        dispatcher = self.engine.dispatcher
+        assert isinstance(dispatcher, DbosDispatcher)
+        dispatches = Dispatches(dispatcher.registry, dispatcher.client, self._app.settings)
         dispatches.cancel_abandoned()
         return dispatches.dispatch_missing()
 
@@ -267,7 +369,7 @@ class Workers:
         """The service for runs that the clock starts."""
         app = self._app
         timetable, configured = Timetable(self.registry), app.settings.schedules
-        return Schedules(timetable, self.engine.client, app.store, configured, app.project, self._submit_scheduled)
+        return Schedules(timetable, app.store, configured, app.project, self._submit_scheduled)
 
     async def broken(self) -> dict[str, RopewalkError]:
         """Return the errors in the times, flows and inputs of the configured schedules, by name of the schedule.
@@ -333,9 +435,10 @@ class Workers:
         Returns:
             Seconds until the call may begin.
         """
-        if not isinstance(self._app.store, PostgresStore):
+        registry = self.registry if isinstance(self._app.store, PostgresStore) else None
+        if not isinstance(registry, WorkerRegistry):
             return await self._local_queues.take(name, per_second, burst)
-        return await asyncio.to_thread(self.registry.reserve_call_slot, name, per_second, burst)
+        return await asyncio.to_thread(registry.reserve_call_slot, name, per_second, burst)
 
     def release(self, run_id: str) -> None:
         """Release a parked run so that a worker or a server can continue it.

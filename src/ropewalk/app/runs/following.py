@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import functools
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...errors import RopewalkError
 from ...events import Event
 from ...ir import Graph, bodies
 from ...journal.address import run_sync_in_thread
-from ...journal.protocol import RunRow
+from ...journal.protocol import LOG, RunRow
 from ...values import Json
 from .liveness import RESUMABLE
+from .numbered_lines import new_lines
 from .steps import events_of, reuse_cutoff
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class Following:
     def __init__(self, runs: RunService, run_id: str, *, poll: float = _POLL, begins: bool = False) -> None:
         self._runs, self._run_id, self._poll = runs, run_id, poll
         self._reported: set[tuple[str, str]] = set()
+        self._lines: dict[str, int] = {}  # the number of the last reported line, by path
         self._to_begin, self._queued = begins, False
         self.pause, self.over = poll, False
 
@@ -56,7 +59,12 @@ class Following:
         history = await run_sync_in_thread(runs.store, lambda: runs.history(id))
         recorded = reuse_cutoff(history, row)
         for entry, event in events_of(id, history, recorded):
-            if (entry.path, entry.kind) not in self._reported:
+            if entry.kind == LOG:  # the entry of a step that runs is written again and again
+                data = new_lines(entry, self._lines.get(entry.path, 0))
+                if data["lines"]:
+                    self._lines[entry.path] = data["lines"][-1]["number"]
+                    result.append(replace(event, data=data))
+            elif (entry.path, entry.kind) not in self._reported:
                 self._reported.add((entry.path, entry.kind))
                 result.append(event)
         self.pause = max(self._poll, _PAUSE_SHARE * (time.monotonic() - before))

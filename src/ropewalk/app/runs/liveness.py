@@ -61,7 +61,8 @@ def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
     result = {
         row.id: "queued" if has_worker(context, row) else "interrupted"
         for row in running
-        if row.id in orphan_ids or (context.store.remote and not row.owner)  # a remote store lists only some orphans
+        # A store lists only some orphans.
+        if row.id in orphan_ids or (not row.owner and (context.store.remote or is_queued(context, row.id)))
     }
     if "interrupted" in result.values():
         result |= {id: "answered" for id in answered_run_ids(context) if result.get(id) == "interrupted"}
@@ -71,9 +72,15 @@ def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
 def has_worker(context: Context, row: RunRow) -> bool:
     """Return True if a worker continues the run by itself."""
     if not context.store.remote:
-        return False
+        return is_queued(context, row.id)
     full = row if row.context is not None else context.store.get_run(row.id)
     started_with = (full.context if full is not None else None) or {}
     if row.kind == CHUNK or ("queue" in started_with and not started_with.get("executor")):
         return True
     return runnable_by_any_worker(started_with) and bool(context.workers.registry.live_workers())
+
+
+def is_queued(context: Context, run_id: str) -> bool:
+    """Return True if the run is in a queue of a store in SQLite."""
+    is_queued_in_store = getattr(context.store, "is_queued", None)
+    return is_queued_in_store is not None and bool(is_queued_in_store(run_id))

@@ -10,6 +10,7 @@ from ...journal.protocol import LOG, Entry
 from ...values import Json
 from ..context import Context
 from ..recorded_run import MOST_PARTS, require_run
+from .numbered_lines import numbered_lines
 
 _INSIDE: Final = re.compile(r"[@\[/]")
 
@@ -29,17 +30,9 @@ def _lines(context: Context, run_id: str, prefix: str) -> Iterator[dict[str, Any
 
 def _lines_of(history: Iterable[Entry], prefix: str) -> Iterator[dict[str, Any]]:
     for entry in history:
-        if entry.kind != LOG:
-            continue
-        data: Any = entry.data
-        gap, left_out = data.get("after", 0), data.get("leftOut", 0)
-        about = {"path": prefix + entry.path, "node": entry.node}
-        for index, line in enumerate(data["lines"]):
-            if left_out and index == gap:
-                yield {**about, "number": index + left_out, "at": line["at"], "leftOut": left_out}
-            yield {**about, "number": index + 1 + (left_out if index >= gap else 0), **line}
-        if left_out and gap >= len(data["lines"]):
-            yield {**about, "number": gap + left_out, "at": round(entry.ended, 3), "leftOut": left_out}
+        if entry.kind == LOG:
+            for line in numbered_lines(entry):
+                yield {"path": prefix + entry.path, "node": entry.node, **line}
 
 
 def _is_of(line: dict[str, Any], node: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...argument_checks import require_type, wrong_type
+from ...duration import read_duration
 from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
@@ -636,7 +637,7 @@ class RunService:
     def prune(
         self,
         *,
-        older_than: float | None = None,
+        older_than: float | str | None = None,
         keep: int | None = None,
         status: str | Sequence[str] = (),
         dry: bool = False,
@@ -644,7 +645,7 @@ class RunService:
         """Delete finished runs with everything that is recorded of them.
 
         Args:
-            older_than: Delete runs that ended more than this number of seconds ago.
+            older_than: Delete runs that ended more than this number of seconds ago, or a duration such as "30d".
             keep: Keep the newest N runs.
             status: Delete only runs with this status, or one of these.
             dry: Delete nothing, only count.
@@ -653,7 +654,7 @@ class RunService:
             The number of runs, and their size in bytes.
         """
         known_statuses(status, STATUSES)
-        before = None if older_than is None else time.time() - older_than
+        before = None if older_than is None else time.time() - read_duration(older_than)
         pruned = self.store.prune(before=before, keep=keep, status=statuses(status or ()), dry=dry)
         if pruned.runs and not dry:
             from .retention import delete_queue_records
@@ -676,6 +677,23 @@ class RunService:
         from .steps import export_run
 
         return export_run(self.store, run_id)
+
+    def actions(self, run_id: str, node: str | None = None) -> Sequence[str]:
+        """Return what can be done with a run now. Nothing is changed, and no tool is called.
+
+        Args:
+            run_id: The id of the run.
+            node: The id or path of a node: only whether the run can be retried or forked from there.
+
+        Returns:
+            Those of `stop`, `resume`, `retry`, `undo` and `fork` that the run would accept.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from .actions import actions_of
+
+        return actions_of(self.jobs, run_id, node)
 
     def logs(self, run_id: str, node: str | None = None) -> Sequence[dict[str, Json]]:
         """Return what the tools of a run have printed and logged, line by line.

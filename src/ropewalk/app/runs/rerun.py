@@ -18,18 +18,30 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...engine.engine import check_run_id
-from ...errors import Action, NotFound, NothingToRetry, PartOfRun, RunBusy, RunExists, RunUndone, StoreError
+from ...errors import (
+    Action,
+    InvalidFlow,
+    NotFound,
+    NothingToRetry,
+    PartOfRun,
+    RunBusy,
+    RunExists,
+    RunUndone,
+    StoreError,
+)
 from ...events import Event
 from ...fast_dataclass import dataclass
 from ...ir import Flow, nodes_of
 from ...journal.address import run_sync_in_thread
-from ...journal.protocol import ACCEPTED, Entry, Key, Log, RunRow, Store
+from ...journal.protocol import ACCEPTED, LOG, Entry, Key, Log, RunRow, Store
 from ...journal.undo import UNDONE
 from ...notations.records import Outcome, outcome
 from ...ops import Call
 from ...plans.rows import step_key
 from ...tools.annotations import effect_of
 from ...values import Json
+from ..part_tools import calls_by_place
+from ..preflight import check_input
 from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_run
 from .accept import (
     Accept,
@@ -105,7 +117,8 @@ async def retry(
         store, lambda: plan_retry(job.flow, row, store.history(run_id), store, nodes, accepted_results, to is not None)
     )
     await run_sync_in_thread(store, lambda: _check_inside(context, row, preview_plan))
-    job = await jobs.for_existing(row, upgraded(start, to), set(preview_plan.keys))
+    restarted = {part.id for part, anew in preview_plan.parts if anew}
+    job = await jobs.for_existing(row, upgraded(start, to), set(preview_plan.keys), restarted)
     log = await store.reopen(run_id, again=True)
     async with upgrading(store, log, to):
         try:
@@ -182,6 +195,7 @@ def plan_retry(
     if not nodes:
         _add_failed(plan, failed_steps, parts)
     keys, offers = plan.changes(entries)
+    keys = [key for key in keys if key[1] != LOG]  # the next attempt adds its lines
     if nodes:
         _require_fatal_covered(row, plan, keys, [item for item in failed_steps if item.fatal])
     if any(plan.holds(path) for path in accepted_paths):
@@ -416,12 +430,20 @@ async def fork(jobs: Jobs, run_id: str, definition: Source | None, at: Sequence[
         variables=started_with.get("variables"),
         executor=jobs.executor_for(row, start.executor),
     )
-    job = await jobs.new(forked)
     # Copy what the change cannot reach; offer the other recorded calls.
     created = [] if new is old else flow_changes(old.flow, new.flow)
     history = await run_sync_in_thread(store, lambda: store.history(run_id))
     undone = await run_sync_in_thread(store, lambda: undone_paths(context, row))
-    copies = copied_entries(new.flow, history, created, job.input != row.input, at, undone)
+    is_other_input = check_input(new.flow, forked.input) != row.input
+    copies = copied_entries(new.flow, history, created, is_other_input, at, undone)
+    kept = {of for of, to in copies.items() if of == to}
+    if forked.executor is None:
+        try:
+            await jobs.prepare(new)
+        except InvalidFlow as error:
+            copied = [entry for entry in history if (entry.path, entry.kind) in kept]
+            await jobs.flows_of_parts(error, calls_by_place(new.flow), lambda: (copied, {}))
+    job = await jobs.new(forked, is_prepared=forked.executor is None)
     if at and start.on_event is not None:
         for event in _repeated_writes(context, job, run_id, history, copies):
             start.on_event(event)

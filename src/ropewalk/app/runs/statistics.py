@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import RopewalkError
-from ...journal.protocol import ENDS
+from ...journal.protocol import ENDS, iso
 from ...ops import calls_of
 from ...select.outcomes import tool_outcomes
 from ...select.usage import Rate
@@ -36,6 +36,7 @@ class _ToolCounts:
     tokens: int = 0
     last_failure_at: float = 0.0
     last_error: str = ""
+    last_failed_run: str | None = None
 
 
 def tool_stats(context: Context, *, since: float | None = None, limit: int = DEFAULT_RUNS) -> dict[str, Json]:
@@ -44,11 +45,11 @@ def tool_stats(context: Context, *, since: float | None = None, limit: int = DEF
     # `since`: Read only runs that started at this time or later, in seconds since the epoch.
     counts: dict[str, _ToolCounts] = {}
     runs_read = unread = 0
-    for calls in _calls_by_run(context, since, limit):
+    for run_id, calls in _calls_by_run(context, since, limit):
         runs_read += 1
         unread += calls is None
         for tool, entry in calls or ():
-            _count_call(counts.setdefault(tool, _ToolCounts()), entry)
+            _count_call(counts.setdefault(tool, _ToolCounts()), entry, run_id)
     order = sorted(counts, key=lambda tool: (-len(counts[tool].durations_ms), tool))
     return {"tools": [_present_tool(tool, counts[tool]) for tool in order], "runs": runs_read, "unread": unread}
 
@@ -77,18 +78,23 @@ def success_rates(context: Context, limit: int = DEFAULT_RATED) -> dict[str, Rat
     return {tool: Rate(successes, failures) for tool, (successes, failures) in counts.items()}
 
 
-def _calls_by_run(context: Context, since: float | None, limit: int) -> Iterator[list[tuple[str, Entry]] | None]:
+def _calls_by_run(
+    context: Context, since: float | None, limit: int
+) -> Iterator[tuple[str, list[tuple[str, Entry]] | None]]:
     """Yield the recorded calls of each run with their tools; None for a run whose definition cannot be read."""
     tools_by_fingerprint: dict[str, Mapping[str, str]] = {}
     for row in _rows(context, since, limit):
         tools = _tools_of_nodes(context, row, tools_by_fingerprint)
         if tools is None:
-            yield None
+            yield row.id, None
             continue
         history = context.history(row.id)
         late_calls = late_attempts(history)
         calls = [e for e in history if e.kind == "call_failed" or (e.kind == "call" and e.path not in late_calls)]
-        yield [(tools[entry.node], entry) for entry in [*calls, *late_calls.values()] if entry.node in tools]
+        yield (
+            row.id,
+            [(tools[entry.node], entry) for entry in [*calls, *late_calls.values()] if entry.node in tools],
+        )
 
 
 def _rows(context: Context, since: float | None, limit: int) -> Iterator[RunRow]:
@@ -124,12 +130,13 @@ def _flow_of(context: Context, row: RunRow) -> Flow | None:
         return None  # for example, its notation is no longer installed
 
 
-def _count_call(counts: _ToolCounts, entry: Any) -> None:
+def _count_call(counts: _ToolCounts, entry: Any, run_id: str) -> None:
     counts.durations_ms.append((entry.ended - entry.started) * 1000)
     if entry.kind != "call":
         counts.failed += 1
         if entry.ended >= counts.last_failure_at:
-            counts.last_failure_at, counts.last_error = entry.ended, str(entry.data.get("message", ""))
+            counts.last_failure_at, counts.last_failed_run = entry.ended, run_id
+            counts.last_error = str(entry.data.get("message", ""))
     elif isinstance(entry.data, dict) and isinstance(entry.data.get("usage"), dict):
         counts.tokens += sum(entry.data["usage"].get(key, 0) for key in _TOKENS)
 
@@ -144,4 +151,6 @@ def _present_tool(tool: str, counts: _ToolCounts) -> dict[str, Json]:
         "p95Ms": round(durations[min(len(durations) - 1, len(durations) * 95 // 100)], 3),
         "tokens": counts.tokens,
         "lastError": counts.last_error or None,
+        "lastFailure": iso(counts.last_failure_at or None),
+        "lastFailedRun": counts.last_failed_run,
     }

@@ -22,6 +22,7 @@ from ...journal.protocol import NO_STEPS, Entry, RunRow, Store, iso
 from ...values import Json
 from ..recorded_run import MOST_PARTS, require_run
 from .instances import without_attempts
+from .numbered_lines import new_lines
 
 EVENT_OF = {
     "call": "node.finished",
@@ -271,6 +272,8 @@ def event_of(run_id: str, entry: Entry, cutoff: float = 0.0) -> Event:
     data: Any = entry.data
     if kind == "run.retried":
         data = {name: value for name, value in data.items() if name not in ("failed", "failedCount")}
+    if kind == "node.log":
+        data = new_lines(entry)
     if kind == "node.printed":
         data = {"text": json.loads(_row(entry).value)}
     if kind == "node.finished":

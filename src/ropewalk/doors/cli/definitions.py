@@ -22,8 +22,10 @@ from ...source.load import create_file, dump
 from ..errors import problem_payload
 from ..remedies import Door
 from .arguments import saved
+from .cached_lists import Fresh
 from .dispatch import Answer, UsageError
 from .options import Definition, Json, NoCode, Project
+from .output import first_line, notify
 from .session import Interrupts, with_app
 
 if TYPE_CHECKING:
@@ -197,12 +199,32 @@ def _create_files(directory: Path, templates: Mapping[str, str], names: Mapping[
 
 
 SchemaKind: TypeAlias = Literal["agent", "chain", "composite", "composition", "experience", "plan", "runchain"]
+_COMPLETED = "Let editors complete the ids of the project's tools; servers are asked as by `tools ls`."
 _KINDS = "Definition kind: agent, chain, composite, composition, experience or plan."
 
 
-def schema(kind: Annotated[SchemaKind, Parameter(show_choices=False, help=_KINDS)], /, *, json: Json = False) -> Answer:
+def schema(
+    kind: Annotated[SchemaKind, Parameter(show_choices=False, help=_KINDS)],
+    /,
+    *,
+    tools: Annotated[bool, Parameter(name="--tools", negative=(), help=_COMPLETED)] = False,
+    fresh: Fresh = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
     """Print the JSON Schema of a kind of definition, for editors and other validators."""
     from ...notations.json_schema import schema_of  # imports every notation
+    from .tools import failure_lines, list_tools
 
-    document = schema_of(kind)
-    return Answer(data=document, text=json_text(document))
+    if not tools:
+        document = schema_of(kind)
+        return Answer(data=document, text=json_text(document))
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        for line in [*await list_tools(app, project, fresh), *failure_lines(app)]:
+            notify(line)  # the standard output is the schema alone
+        known = {tool.id: first_line(tool.description or "") for tool in app.toolbox.list()}
+        document = schema_of(kind, {id: known[id] for id in sorted(known)})
+        return Answer(data=document, text=json_text(document))
+
+    return with_app(work, project=project, store="memory")

@@ -40,7 +40,7 @@ from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
 from ..remedies import Door, word_remedy
 from .dispatch import FAILED, Answer
-from .options import Json, NoCode, Project, StoreAddress
+from .options import Json, NoCode, Project, StoreAddress, read_seconds
 from .output import columns
 from .session import Interrupts, directory, with_app
 from .streams import write_stdout
@@ -198,8 +198,10 @@ def doctor(
     timeout: Annotated[
         float | None,
         Parameter(
+            converter=read_seconds,
             validator=validators.Number(gt=0),
-            help=f"Seconds per part of the check. [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
+            help="Seconds, or a duration such as 1m, per part of the check."
+            f" [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
         ),
     ] = None,
     no_code: NoCode = False,
@@ -421,6 +423,11 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
     """Check who executes runs: this process or workers; and whether a worker takes each queued run."""
     if not app.distributed:
         yield Finding("engine", "ok", "local: the process that starts a run executes it")
+        file = file_of(address)
+        if file is not None and is_there(file):  # in a file, runs can be queued
+            yield from _check_workers(app)
+        elif app.settings.schedules:
+            yield Finding("workers", "note", _nobody(app))
         return
     dbos_version = _installed_version("dbos")
     if dbos_version is None:
@@ -430,18 +437,25 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
         yield Finding("engine", "fault", f"dbos needs a store in Postgres ([store] url), not {address}")
         return
     yield Finding("engine", "ok", f"dbos {dbos_version}: workers execute runs")
+    yield from _check_workers(app)
+
+
+def _check_workers(app: App) -> Iterator[Finding]:
+    """Check whether a process executes queued runs, and serves the queues in which runs wait."""
     try:
         alive, waiting = app.workers.registry.live_workers(), app.workers.registry.count_waiting_runs()
     except (RopewalkError, OSError) as error:  # the store's finding says more
         yield Finding("workers", "fault", str(error))
         return
     total = sum(waiting.values())
+    if not (app.distributed or alive or total or app.settings.schedules or app.settings.queues):
+        return
     queues = ", ".join(f"{count:,} in {queue}" for queue, count in sorted(waiting.items()))
     idle = [queue for queue in waiting if not any(queue in worker.about["queues"] for worker in alive)]
     from ...workers.queues import describe_other_versions, is_of_this_version
 
     if not alive:
-        yield Finding("workers", "fault" if total else "note", "no worker is running; start one with: ropewalk worker")
+        yield Finding("workers", "fault" if total else "note", _nobody(app))
     elif not any(map(is_of_this_version, alive)):
         yield Finding("workers", "fault" if total else "note", f"{len(alive)}, but {describe_other_versions(alive)}")
     else:
@@ -450,6 +464,14 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
         yield Finding("queues", "fault", f"queued: {queues}; no worker serves {', '.join(sorted(idle))}")
     else:
         yield Finding("queues", "ok", f"queued: {queues}" if total else "no queued runs")
+
+
+def _nobody(app: App) -> str:
+    """Say that no process executes queued runs and schedules, and what does."""
+    names = ", ".join(app.settings.schedules)
+    schedules = f", so nothing executes the schedules ({names})" if names else ""
+    commands = "ropewalk worker" if app.distributed else "ropewalk worker, or ropewalk serve"
+    return f"no worker is running{schedules}; start one with: {commands}"
 
 
 def _check_agents(app: App, config: Config) -> Iterator[Finding]:
@@ -494,13 +516,7 @@ def _find_agents(app: App, home: Path) -> Iterator[Path]:
 async def _check_schedules(app: App) -> list[Finding]:
     if not app.settings.schedules:
         return []
-    if not app.distributed:
-        from ...workers.cron import schedule_faults
-
-        note = Finding("schedules", "note", 'schedules need workers: set [store] engine = "dbos"')
-        faults = schedule_faults(app.settings.schedules)
-        return [note, *(Finding(f"schedule {name}", "fault", str(error)) for name, error in faults.items())]
-    if _installed_version("dbos") is None:
+    if app.distributed and _installed_version("dbos") is None:
         return []
     broken_entries = await app.workers.broken()
     return [
@@ -668,15 +684,19 @@ def _check_queued_runs(app: App) -> Iterator[tuple[str, str, str]]:
 
 
 def _check_local_runs(app: App) -> Iterator[tuple[str, str, str]]:
-    """Without workers nothing is queued: a run has an owner, waits, is parked, or its process is gone."""
+    """Count unfinished runs: each has an owner, is queued, waits, is parked, or its process is gone."""
+    from ...app.runs.liveness import is_queued
+
     statuses = ("running", "waiting", "parked")
     rows = {status: app.store.list_runs(status=status, top=True, limit=10_000) for status in statuses}
     running = rows.pop("running")
     orphan_ids = {row.id for row in app.store.orphans(10_000)}
-    interrupted = [row.id for row in running if row.id in orphan_ids]
-    counts = {status: len(group) for status, group in rows.items()}
-    executing = len(running) - len(interrupted)
-    yield "runs", "ok", _counts_text({"executing": executing, **counts, "interrupted": len(interrupted)})
+    queued = {row.id for row in running if row.id in orphan_ids and is_queued(app.context, row.id)}
+    interrupted = [row.id for row in running if row.id in orphan_ids - queued]
+    counts = {"queued": len(queued)} if queued else {}
+    counts["executing"] = len(running) - len(interrupted) - len(queued)
+    counts |= {status: len(group) for status, group in rows.items()}
+    yield "runs", "ok", _counts_text({**counts, "interrupted": len(interrupted)})
     for id in interrupted[:_VIOLATION_LIMIT]:
         yield f"run {id}", "note", f"its process is gone; continue it with: ropewalk resume {id}"
 

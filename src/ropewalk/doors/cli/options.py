@@ -5,10 +5,13 @@ To add one, write an `Annotated` alias here; a command takes it as a keyword par
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
+
+from ...duration import EXAMPLES, read_duration
 
 Json: TypeAlias = Annotated[
     bool, Parameter(name="--json", negative=(), help="Print one JSON object on standard output.")
@@ -27,13 +30,37 @@ Engine: TypeAlias = Annotated[
         help="Where runs execute: local (this process) or dbos (workers) (default: the configured one).",
     ),
 ]
-Queue: TypeAlias = Annotated[str | None, Parameter(name="--queue", help="Queue for the run (with --engine dbos).")]
+Queue: TypeAlias = Annotated[
+    str | None, Parameter(name="--queue", help="Queue for the run; a worker or a server takes it.")
+]
 Project: TypeAlias = Annotated[
     Path | None,
     Parameter(
         name=["--project", "-C"],
         help="Project directory (default: the nearest parent of the definition, or of the working directory, that"
         " contains ropewalk.toml).",
+    ),
+]
+Host: TypeAlias = Annotated[
+    str,
+    Parameter(
+        name="--host", help="Address to listen on. Addresses other than loopback are reachable from the network."
+    ),
+]
+Port: TypeAlias = Annotated[int, Parameter(name="--port", help="Port; 0 picks a free one.")]
+AllowHost: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--allow-host",
+        negative=(),
+        help="Additional host name under which clients reach this server; repeatable.",
+    ),
+]
+RootPath: TypeAlias = Annotated[
+    str,
+    Parameter(
+        name="--root-path",
+        help="Path under which a proxy serves this server, such as /ropewalk, whether it strips it or not.",
     ),
 ]
 Definition: TypeAlias = Annotated[
@@ -84,6 +111,16 @@ Arguments: TypeAlias = Annotated[
         " it is valid JSON, and as text if the schema of the input wants text.",
     ),
 ]
+
+
+def read_seconds(_: type, tokens: Sequence[Any]) -> float:
+    """Read the value of an option: a number of seconds, or a duration."""
+    try:
+        return float(read_duration(tokens[0].value))
+    except ValueError:
+        raise ValueError(f"It must be a number of seconds, or {EXAMPLES}.") from None
+
+
 Upgrade: TypeAlias = Annotated[
     bool,
     Parameter(

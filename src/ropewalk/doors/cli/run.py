@@ -48,7 +48,7 @@ from .output import columns, configure_logging, duration, moment, notify, raised
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
-from .session import Interrupts, with_app
+from .session import Interrupts, warn_of_idle_schedules, with_app
 from .signals import Stay, Wait, store_options, wait_lines
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ _Undo: TypeAlias = Annotated[
 ]
 _Priority: TypeAlias = Annotated[
     int,
-    Parameter(validator=validators.Number(gte=1), help="Priority in the queue; 1 is the highest (with --engine dbos)."),
+    Parameter(validator=validators.Number(gte=1), help="Priority in the queue; 1 is the highest."),
 ]
 
 
@@ -166,6 +166,7 @@ def run(
     async def work(app: App, interrupts: Interrupts) -> Answer:
         nonlocal value
         ask_on_terminal(app)
+        await warn_of_idle_schedules(app)
         definition = await _load_with_warnings(app, source, variables)
         value = with_arguments(value, texts, None if isinstance(definition, Path) else definition.flow.input_schema)
         if wait is False:

@@ -7,30 +7,34 @@ servers: `doors.http` and `doors.mcp` answer the requests.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from cyclopts import Parameter
 
+from ...app.executing import executing
+from ...app.project_versions import ProjectVersions
 from ...app.runs.recovery import recovering
 from ...config.project import read_config
 from ...config.settings import Config
 from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
 from .dispatch import Answer
-from .options import Log, LogLevel, Project, StoreAddress
+from .options import AllowHost, Host, Log, LogLevel, Port, Project, RootPath, StoreAddress
 from .output import configure_logging, notify
-from .session import Interrupts, directory, with_app
+from .session import Interrupts, directory, warn_of_idle_schedules, with_app
 from .streams import write_stdout
 
 if TYPE_CHECKING:
     from ...app.app import App
+    from ..http.flow_files import FlowFiles
     from ..mcp.flows import Flows
     from ..mcp.server import McpDoor
     from ..mcp.tool_source import Source
@@ -41,18 +45,10 @@ _STREAM_GRACE = 2  # seconds for open streams when the server ends
 
 def serve(
     *files: Path,
-    host: Annotated[
-        str, Parameter(help="Address to listen on. Addresses other than loopback are reachable from the network.")
-    ] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="Port; 0 picks a free one.")] = 8321,
-    allow_host: Annotated[
-        tuple[str, ...],
-        Parameter(negative=(), help="Additional host name under which clients reach this server; repeatable."),
-    ] = (),
-    root_path: Annotated[
-        str,
-        Parameter(help="Path under which a proxy serves this server, such as /ropewalk, whether it strips it or not."),
-    ] = "",
+    host: Host = "127.0.0.1",
+    port: Port = 8321,
+    allow_host: AllowHost = (),
+    root_path: RootPath = "",
     log: Log = "text",
     log_level: LogLevel = None,
     store: StoreAddress = None,
@@ -63,37 +59,90 @@ def serve(
     Every request needs a token: the one in ROPEWALK_TOKEN, which is never printed, or a new one, which is part of
     the printed address.
     """
+
+    @contextlib.asynccontextmanager
+    async def announced(_: ProjectVersions, address: str, token: str) -> AsyncIterator[None]:
+        write_stdout(f"{address}/?token={token}\n")
+        yield
+
+    configure_logging(log, log_level)
+    return serve_project("serve", files, Listen(host, port, allow_host, root_path), announced, project, store)
+
+
+class Listen(NamedTuple):
+    """Where a server listens, and under which other names clients reach it."""
+
+    host: str
+    port: int
+    allowed: tuple[str, ...]
+    root_path: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The host names that requests may name."""
+        is_every = self.host in ("0.0.0.0", "::")
+        return self.allowed if is_every else (*self.allowed, f"[{self.host}]" if ":" in self.host else self.host)
+
+    @property
+    def name_in_url(self) -> str:
+        """The host name for the printed address."""
+        return f"[{self.host}]" if ":" in self.host else "127.0.0.1" if self.host == "0.0.0.0" else self.host
+
+
+Beside: TypeAlias = "Callable[[ProjectVersions, str, str], contextlib.AbstractAsyncContextManager[None]]"
+"""What a command does while it serves; it gets the address and the token as people may see it."""
+
+
+def serve_project(
+    command: str, files: Sequence[Path], listen: Listen, beside: Beside, project: Path | None, store: str | None
+) -> Answer:
+    """Serve the HTTP API and the web UI of a project until the command is interrupted."""
     configured_token = token_given()
     token = configured_token or new_token()
-    near = files[0] if files else None
+    named = [str(file.resolve()) for file in files]
 
-    async def work(app: App, interrupts: Interrupts) -> Answer:
+    async def work(app: App, _: Interrupts) -> Answer:
         try:
             import uvicorn  # noqa: F401
 
             from ..http.root_path import read_root_path
             from ..http.site import make_site
         except ModuleNotFoundError as error:
-            raise ConfigError(f"`ropewalk serve` needs the package {error.name}: {install_command('serve')}") from None
+            message = f"`ropewalk {command}` needs the package {error.name}: {install_command('serve')}"
+            raise ConfigError(message) from None
         try:
-            root = read_root_path(root_path)
+            root = read_root_path(listen.root_path)
         except ValueError as error:
             raise ConfigError(f"--root-path: {error}") from None
-        listening = _listen(host, port)
-        names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
-        config = read_config(directory(near, project))
-        flows = [*config.served_flows, *(str(file.resolve()) for file in files)]
-        site = make_site(app, token, hosts=names, home=config.directory, flows=flows, root_path=root)
-        host_in_url = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
+        listening = _listen(listen.host, listen.port)
+        versions = ProjectVersions(app)
+        site = make_site(
+            versions,
+            token,
+            hosts=listen.names,
+            files_of=lambda app: _flow_files(app, named),
+            root_path=root,
+        )
+        address = f"http://{listen.name_in_url}:{listening.getsockname()[1]}{root}"
         # The shell of the reader fills in a configured token, so that no log holds it.
         shown_token = token if configured_token is None else f"${TOKEN}"
-        write_stdout(f"http://{host_in_url}:{listening.getsockname()[1]}{root}/?token={shown_token}\n")
-        async with recovering(app):
-            await serve_until_cancelled(site, listening, _STREAM_GRACE)
+        try:
+            async with recovering(versions), executing(versions), beside(versions, address, shown_token):
+                await warn_of_idle_schedules(app)
+                await serve_until_cancelled(site, listening, _STREAM_GRACE)
+        finally:
+            await versions.close()
         return Answer()
 
-    configure_logging(log, log_level)
-    return with_app(work, near=near, project=project, store=store)
+    return with_app(work, near=files[0] if files else None, project=project, store=store)
+
+
+def _flow_files(app: App, named: Sequence[str]) -> FlowFiles:
+    """Return the definitions in files that a project serves, and those that the command names."""
+    from ..http.flow_files import FlowFiles
+
+    config = app.context.config
+    return FlowFiles(app) if config is None else FlowFiles(app, config.directory, [*config.served_flows, *named])
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -133,14 +182,6 @@ _Http: TypeAlias = Annotated[
         help="Serve streamable HTTP on HOST:PORT or PORT, with a token (default: standard input and output).",
     ),
 ]
-_AllowHost: TypeAlias = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name="--allow-host",
-        negative=(),
-        help="Additional host name under which clients reach this server; repeatable.",
-    ),
-]
 _NoToken: TypeAlias = Annotated[
     bool,
     Parameter(name="--no-token", negative=(), help="Accept requests without a token; only on loopback addresses."),
@@ -154,7 +195,7 @@ def mcp(
     plans: _Plans = None,
     max_listed: _MaxListed = None,
     http: _Http = None,
-    allow_host: _AllowHost = (),
+    allow_host: AllowHost = (),
     no_token: _NoToken = False,
     log: Log = "text",
     log_level: LogLevel = None,
@@ -182,6 +223,7 @@ def mcp(
 
         async def on_stdio(app: App, _: Interrupts) -> Answer:
             await _require_valid(app, files)
+            await warn_of_idle_schedules(app)
             await wire.serve(_make_door(app, config, files))
             return Answer()
 
@@ -195,6 +237,7 @@ def mcp(
 
     async def on_http(app: App, _: Interrupts) -> Answer:
         await _require_valid(app, files)
+        await warn_of_idle_schedules(app)
         door = _make_door(app, config, files)
         await serve(door, address, token, lambda url: _announce(url, token), config.mcp_server.max_sessions)
         return Answer()

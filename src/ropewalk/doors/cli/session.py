@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -194,7 +195,11 @@ class Interrupts:
 
     def _runs_on_worker(self) -> bool:
         """Return True if a worker executes the run, and this process only waits for it."""
-        return self._app.distributed and self._run_id not in self._app.engine.live
+        from ...app.runs.liveness import is_queued
+
+        if self._run_id in self._app.engine.live:
+            return False
+        return self._app.distributed or is_queued(self._app.context, self._run_id)
 
     def _only_waits(self) -> bool:
         """Return True if the run only waits and needs no process for that."""
@@ -251,8 +256,7 @@ def with_app(
                 return await work(app, interrupts)
 
     handlers: list[Interrupts] = []
-    if executes_run():  # which shows the lines of steps
-        logging.getLogger("ropewalk.modules").addFilter(lambda record: not record.__dict__.get("in_step"))
+    logging.getLogger("ropewalk.modules").addFilter(_is_outside_steps)  # lines of steps are shown with their steps
     try:
         with capture(None if executes_run() else sys.stderr) if tools else contextlib.nullcontext():
             return asyncio.run(main())
@@ -262,6 +266,11 @@ def with_app(
     finally:  # not earlier, because a tool can also block the loop while it closes
         for interrupts in handlers:
             interrupts.remove()
+
+
+def _is_outside_steps(record: logging.LogRecord) -> bool:
+    """Return True unless a log record is a line of a step."""
+    return not record.__dict__.get("in_step")
 
 
 def _warn_of_untrusted(names: Sequence[str]) -> None:
@@ -288,6 +297,17 @@ def _open_project(
     return App.open(start, store=store, home=_run_directory(project), engine=engine, code=code)
 
 
+def open_again(near: Path | None, project: Path | None, store: str | None) -> App:
+    """Open the App of a project again after a change, as `with_app` opened it."""
+    from ...app.app import App
+
+    app = App.open(directory(near, project), store=store, home=_run_directory(project))
+    if app.context.untrusted:
+        _warn_of_untrusted(app.context.untrusted)
+    _check_rates(app)
+    return app
+
+
 def _check_rates(app: App) -> None:
     """Raise ConfigError for a rate limit of a tool that does not exist."""
     if app.settings.rates:
@@ -295,6 +315,15 @@ def _check_rates(app: App) -> None:
 
         for error in misplaced(app.settings.rates, app.toolbox):
             raise error
+
+
+async def warn_of_idle_schedules(app: App) -> None:
+    """Warn if no process executes the schedules of the project, and name what does."""
+    names = await asyncio.to_thread(app.workers.idle_schedules) if app.settings.schedules else ()
+    if names:
+        what = f"schedule {names[0]}" if len(names) == 1 else f"schedules {', '.join(names)}"
+        who = "`ropewalk worker`" if app.distributed else "`ropewalk serve` or `ropewalk worker`"
+        notify(f"warning: nothing executes the {what}; start {who}", logging.WARNING)
 
 
 def _explain_loop_end(error: BaseException, interrupts: Interrupts) -> BaseException | None:
@@ -315,7 +344,8 @@ def _explain_loop_end(error: BaseException, interrupts: Interrupts) -> BaseExcep
 @contextlib.contextmanager
 def _telemetry(app: App) -> Iterator[None]:
     """Export traces and metrics, if the environment configures an exporter."""
-    if not any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
+    # Most commands need no telemetry, so its module is not imported for them.
+    if not any(re.match("OTEL_(EXPORTER_OTLP|TRACES_EXPORTER|METRICS_EXPORTER)", name) for name in os.environ):
         yield
         return
     try:

@@ -40,7 +40,7 @@ Stay = Annotated[
         name="--wait",
         negative="--no-wait",
         help="--wait: keep the process running while the run waits for events and approvals. --no-wait: print the id of"
-        " the queued run and exit (with --engine dbos).",
+        " the queued run and exit.",
     ),
 ]
 

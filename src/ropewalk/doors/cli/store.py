@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
+from ...duration import read_duration
 from ...errors import NotFound
 from ...journal.address import open_store
 from ...journal.protocol import ENDS
@@ -68,24 +68,20 @@ def copy(source: str, target: str, /, *, json: Json = False) -> Answer:
     )
 
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-
-
 def span(text: str, option: str) -> float:
     """Seconds from a length of time such as `90m` or `30d`."""
-    result = _SPAN.fullmatch(text)
-    if result is None:
+    seconds = read_duration(text)
+    if isinstance(seconds, str):
         raise UsageError(f"{option} {text!r}: must be a number with s, m, h, d or w, such as 2h or 30d")
-    return float(result[1]) * _UNITS[result[2]]
+    return float(seconds)
 
 
 def instant(text: str | None, option: str) -> float | None:
     """Seconds since the epoch from `2h` (so long ago), `2026-11-01` or `2026-11-01T12:30`, in the local zone."""
     if text is None:
         return None
-    if _SPAN.fullmatch(text):
-        return time.time() - span(text, option)
+    if not isinstance(seconds := read_duration(text), str):
+        return time.time() - float(seconds)
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:

@@ -63,19 +63,24 @@ def ls(*, left_out: LeftOut = False, fresh: Fresh = False, json: Json = False, p
     async def work(app: App, _: Interrupts) -> Answer:
         from ...app.presenters import tool_list
 
-        prefer_lists(app, fresh)
-        await all_connected(app)
-        unread = await _add_own_tools(app, project)
+        unread = await list_tools(app, project, fresh)
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
-        data = {**tool_list(app.toolbox, tools), "cached": {n: round(age) for n, age in cached_lists(app).items()}}
+        data = {**tool_list(app.context, tools), "cached": {n: round(age) for n, age in cached_lists(app).items()}}
         rows = [(t.id, first_line(t.description or "")) for t in tools]
         text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project), app)]
-        text += [*_failure_lines(app), *_left_out_lines(app, left_out), *unread, *cached_line(app)]
+        text += [*failure_lines(app), *_left_out_lines(app, left_out), *unread, *cached_line(app)]
         if left_out:
             data |= {"leftOut": app.toolbox.left_out, "shortened": app.toolbox.shortened}
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
+
+
+async def list_tools(app: App, project: Path | None, fresh: bool) -> list[str]:
+    """Make every tool of the project known to the toolbox; return what could not be read."""
+    prefer_lists(app, fresh)
+    await all_connected(app)
+    return await _add_own_tools(app, project)
 
 
 async def _add_own_tools(app: App, project: Path | None) -> list[str]:
@@ -95,7 +100,7 @@ async def _add_own_tools(app: App, project: Path | None) -> list[str]:
     return []
 
 
-def _failure_lines(app: App) -> list[str]:
+def failure_lines(app: App) -> list[str]:
     """Name the servers and the flows that cannot be used, each with the reason and what helps."""
     flows = app.jobs.flow_tools
     reasons = {**app.toolbox.failures, **({} if flows is None else flows.failures())}
@@ -354,7 +359,7 @@ def select(
             among = " among the allowed tools" if category or namespace or exclude else ""
             near = app.selector.select(query, {**requested, "threshold": 0})["results"] if threshold != 0 else []
             text = _nothing_selected(query, among, near, threshold, explain)
-        text += _failure_lines(app)
+        text += failure_lines(app)
         return Answer(data=tool_selection(app.toolbox, result), text="\n".join(text))
 
     return with_app(work, project=project)

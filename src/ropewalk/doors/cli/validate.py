@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL, Checked
 from ...config.project import CONFIG_FILE, find_config_file, read_config
-from ...errors import InvalidFlow, NotFound, Problem, display_path
+from ...errors import InvalidFlow, Problem, display_path
 from ...source.document import render_problem
 from ..errors import validity_payload, word_problem
 from ..remedies import Door
@@ -25,7 +25,6 @@ from .session import Interrupts, directory, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.flow_list import FlowFile
 
 
 @dataclass
@@ -112,32 +111,16 @@ def _by_project(sources: tuple[Path, ...], project: Path | None) -> list[tuple[P
 
 def _project_definitions(app: App) -> list[Path]:
     """Return the definitions that a server of the project offers, and those of its schedules."""
+    from ...app.flow_list import is_definition
+
     config = read_config(app.project or Path.cwd())
     listed = app.jobs.flow_list(config.directory, config.served_flows)
-    offered = [file.path for file in listed.look().values() if listed.is_named or _is_definition(file)]
+    offered = [file.path for file in listed.look().values() if listed.is_named or is_definition(file)]
     scheduled = [config.directory / schedule.flow for schedule in app.settings.schedules.values()]
     files = [Path(display_path(file)) for file in dict.fromkeys([*offered, *scheduled])]
     if not files and config.file is None:
         raise UsageError(f"there is no definition and no {CONFIG_FILE} here; name the definitions to check")
     return files
-
-
-def _is_definition(file: FlowFile) -> bool:
-    """Return True for a definition, also a broken one, and False for another document in the project directory."""
-    from ...notations.registry import kind_of_file, notation_of
-    from ...source.load import load
-
-    if file.path.suffix not in (".yaml", ".yml", ".json") or kind_of_file(str(file.path)) is not None:
-        return True
-    try:
-        document = load(file.path).data
-    except (InvalidFlow, NotFound):
-        return True
-    try:
-        notation_of(document)
-    except InvalidFlow as error:
-        return any(problem.suggestion for problem in error.problems)
-    return True
 
 
 async def _check_definition(app: App, source: Path, found: _Findings, allow_missing_tools: bool) -> None:

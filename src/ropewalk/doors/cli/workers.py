@@ -9,21 +9,25 @@ import asyncio
 import signal
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
 from ...app.presenters import run_state, schedule_line, worker_line
 from ...app.recorded_run import require_run
+from ...app.runs.recovery import recovering
+from ...config.project import read_config
+from ...journal.address import is_postgres
 from .dispatch import Answer
-from .options import Json, Log, LogLevel, Project, StoreAddress
+from .options import Json, Log, LogLevel, Project, StoreAddress, read_seconds
 from .output import columns, configure_logging, duration, moment, notify
-from .session import Interrupts, with_app
+from .session import Interrupts, directory, with_app
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...app.app import App
+    from ...workers.local_worker import LocalWorker
     from ...workers.schedules import Schedules
     from ...workers.worker import Worker
 
@@ -43,7 +47,9 @@ def worker(
     grace: Annotated[
         float | None,
         Parameter(
-            validator=validators.Number(gte=0), help="Seconds that runs get to finish after SIGTERM (default: 30)."
+            converter=read_seconds,
+            validator=validators.Number(gte=0),
+            help="Seconds, or a duration such as 1m, that runs get to finish after SIGTERM (default: 30).",
         ),
     ] = None,
     log: Log = "text",
@@ -51,7 +57,7 @@ def worker(
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Start a worker: execute queued runs from a store in Postgres, until SIGTERM or Ctrl-C.
+    """Start a worker: execute queued runs, and start those of schedules, until SIGTERM or Ctrl-C.
 
     After the first signal the worker takes no more runs. It exits when its runs have finished, or after --grace
     seconds; other workers then continue them. A second signal ends it at once.
@@ -60,17 +66,24 @@ def worker(
     async def work(app: App, interrupts: Interrupts) -> Answer:
         interrupts.remove()
 
-        def started(worker: Worker) -> None:
+        def started(worker: Worker | LocalWorker) -> None:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, worker.stop)
             notify(f"worker {worker.id} takes runs")
 
-        await app.workers.serve(concurrency=concurrency, queues=queue, grace=grace, started=started)
+        async with recovering(app):
+            await app.workers.serve(concurrency=concurrency, queues=queue, grace=grace, started=started)
         return Answer()
 
     configure_logging(log, log_level)
-    return with_app(work, project=project, store=store, engine="dbos")
+    return with_app(work, project=project, store=store, engine=_queueing_engine(project, store))
+
+
+def _queueing_engine(project: Path | None, store: str | None) -> Literal["dbos"] | None:
+    """Return the engine that executes queued runs: DBOS in a store on Postgres, whatever the settings say."""
+    address = store or read_config(directory(None, project)).store
+    return "dbos" if isinstance(address, str) and is_postgres(address) else None
 
 
 def ls(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
@@ -146,7 +159,7 @@ def run(name: str, /, *, json: Json = False, store: StoreAddress = None, project
         lines = [f"started {run_id}", *([f"it is {message}"] if message else [])]
         return Answer(data={"schedule": name, "done": "started", "runId": run_id}, text="\n".join(lines))
 
-    return with_app(work, project=project, store=store, engine="dbos")
+    return with_app(work, project=project, store=store, engine=_queueing_engine(project, store))
 
 
 def pause(name: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, HTTPException, Path, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from ...app.app import App
@@ -15,7 +15,7 @@ from ...app.preview import preview as preview_of
 from ...deadline import DEFINITION_SECONDS, limited
 from ...draw import draw, graph_data
 from ...errors import InvalidFlow, Problem
-from ..errors import validity_payload
+from ..errors import problem_payload, validity_payload
 from ..remedies import Door
 from . import models
 from .errors import PATIENCE, SMALL, Answer, Files, Route, Served, load_patiently, patiently
@@ -38,7 +38,7 @@ router = APIRouter(prefix="/api", tags=["definitions"], route_class=Route, defau
 
 
 @router.get("/definitions", summary="List definitions", response_model=models.DefinitionList)
-async def ls(app: Served, files: Files) -> Answer:
+async def ls(app: Served, files: Files, request: Request) -> Answer:
     """List the stored definitions and the project's flows in files (`kind: file`), without their documents."""
 
     def definitions() -> list[dict[str, Any]]:
@@ -48,7 +48,8 @@ async def ls(app: Served, files: Files) -> Answer:
     if files.lacks_tools:  # a plan is known only with the tools that it names
         await app.toolbox.connect_within(PATIENCE)
         listed = await asyncio.to_thread(definitions)
-    return Answer({"definitions": listed})
+    problems = [problem_payload(problem, Door.HTTP) for problem in request.app.state.versions.problems]
+    return Answer({"definitions": listed, "problems": problems})
 
 
 @router.get("/definitions/file/{id:path}/drawing", summary="Draw a flow in a file", **DRAWN)

@@ -51,6 +51,7 @@ from ..errors import error_payload, problem_payload
 from ..remedies import Door
 from .flow_files import FlowFiles
 from .root_path import route_path
+from .served import FILES, SERVED
 
 _LONGEST: Final = 60  # characters of a value that are shown
 _MOST: Final = 200  # that are told of one request; each is looked at for what was meant, while nothing else is done
@@ -216,7 +217,7 @@ def status_of(error: BaseException) -> int:
 
 # Async, as FastAPI would call them in threads of their own otherwise.
 async def _served(request: Request) -> App:
-    return request.app.state.served  # type: ignore[no-any-return]
+    return request.scope[SERVED]  # type: ignore[no-any-return]
 
 
 Served = Annotated[App, Depends(_served)]
@@ -224,7 +225,7 @@ Served = Annotated[App, Depends(_served)]
 
 
 async def _files(request: Request) -> FlowFiles:
-    return request.app.state.files  # type: ignore[no-any-return]
+    return request.scope[FILES]  # type: ignore[no-any-return]
 
 
 Files = Annotated[FlowFiles, Depends(_files)]

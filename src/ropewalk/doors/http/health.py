@@ -16,7 +16,7 @@ from ..security import Receive, Scope, Send, Site
 from .root_path import route_path
 
 if TYPE_CHECKING:
-    from ...app.app import App
+    from ...app.project_versions import ProjectVersions
 
 LIVE, READY = "/healthz", "/readyz"
 _MAX_AGE: Final = 1.0  # seconds for which an answer of the store counts
@@ -26,8 +26,8 @@ _PATIENCE: Final = 5.0  # seconds for the store to answer
 class HealthChecks:
     """An ASGI app that answers the two checks, in front of one that answers everything else."""
 
-    def __init__(self, app: App, site: Site) -> None:
-        self._app, self._site = app, site
+    def __init__(self, versions: ProjectVersions, site: Site) -> None:
+        self._versions, self._site = versions, site
         self._read: asyncio.Task[bool] | None = None
         self._began = 0.0
 
@@ -54,7 +54,7 @@ class HealthChecks:
         return bool(done) and self._read.result()
 
     async def _look(self) -> bool:
-        app = self._app
+        app = self._versions.app
 
         def look() -> Any:
             app.store.get_run("")

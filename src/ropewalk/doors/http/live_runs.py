@@ -17,6 +17,7 @@ from ...events import Brief, Event
 
 if TYPE_CHECKING:
     from ...app.app import App
+    from ...app.project_versions import ProjectVersions
 
 StartRun = Callable[[Callable[[Event], None]], Awaitable[Any]]
 MAX_KEPT_EVENTS: Final = 100_000  # events of a run that goes on; what is older is in its journal only
@@ -69,10 +70,14 @@ class LiveRuns:
 
     # The runs of other processes are followed through their journals.
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, versions: ProjectVersions) -> None:
+        self._versions = versions
         self._feeds: dict[str, Feed] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def _app(self) -> App:
+        return self._versions.app  # any version will do: all have the same store and engine
 
     async def start(self, run_id: str, start: StartRun) -> asyncio.Task[Any]:
         """Start a run, and wait until it has begun."""

@@ -7,16 +7,20 @@ A request names a stored definition or contains a document, never a path and nev
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
 from ...check import SECRET, check
-from ...errors import InvalidFlow, NotFound, Problem
+from ...duration import read_duration
+from ...errors import InvalidFlow, InvalidValue, NotFound, Problem
 from ...notations.plan.readers import with_origin
 from ...source.document import with_places
 from ...source.load import load
@@ -28,6 +32,30 @@ from .flow_files import FILE_KIND, FlowFiles
 if TYPE_CHECKING:
     from ...app.app import App
     from ...app.prepared import Prepared
+
+Since: TypeAlias = Annotated[
+    str | None,
+    Query(max_length=50, description="Earliest start: seconds since the epoch, or 2026-11-01T12:30:00Z (else UTC)."),
+]
+Until: TypeAlias = Annotated[str | None, Query(max_length=50, description="Time before which the runs started.")]
+
+
+def instant(name: str, text: str | None) -> float | None:
+    """Return a time in seconds since the epoch; one without a zone is UTC."""
+    if text is None:
+        return None
+    try:
+        at = float(text)
+    except ValueError:
+        try:
+            at = (time if (time := datetime.fromisoformat(text)).tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        except ValueError:
+            at = math.nan
+    if not math.isfinite(at):
+        form = "seconds since the epoch, or 2026-11-01T12:30:00Z"
+        raise InvalidValue(f"query.{name}", f"{text!r} is not a time; write {form}")
+    return at
+
 
 Status = Literal["running", "waiting", "completed", "partial", "failed", "stopped", "timeout", "parked"]
 
@@ -177,6 +205,10 @@ class Stopped(BaseModel):
     status: Status
 
 
+class Actions(BaseModel):
+    actions: list[Literal["stop", "resume", "retry", "undo", "fork"]]
+
+
 class LogLine(BaseModel):
     """A line that the tool of a step has printed or logged; or `leftOut`, the number of lines that are not kept."""
 
@@ -302,6 +334,9 @@ class DefinitionLine(BaseModel):
 
 class DefinitionList(BaseModel):
     definitions: list[DefinitionLine]
+    problems: list[ProblemModel] = Field(
+        description="Under `ropewalk dev`: what is wrong in changed files. Their last good version is used."
+    )
 
 
 class WholeDefinition(DefinitionLine):
@@ -352,6 +387,113 @@ class PlanAnswer(Open):
     runId: str | None = None
 
 
+class Schedule(BaseModel):
+    """A schedule: when it starts runs, and what came of the last due times."""
+
+    name: str
+    cron: str
+    times: str | None = Field(description="The cron line in words, if it has short ones.")
+    timezone: str
+    flow: str
+    input: Any
+    paused: bool
+    last: str | None = Field(description="The last due time for which a run was started.")
+    status: str | None = Field(description="The status of that run.")
+    runId: str | None = Field(description="The id of that run, if it still exists.")
+    next: str | None = Field(description="The next due time; null while the schedule is paused.")
+    upcoming: list[str] = Field(description="The next due times, at most three.")
+    catchUp: str
+    missed: list[dict[str, Any]] = Field(description="Due times at which no worker was connected, the latest last.")
+
+
+class ScheduleList(BaseModel):
+    schedules: list[Schedule]
+    idle: list[str] = Field(description="Configured schedules that no worker executes at the moment.")
+    unavailable: str | None = Field(description="Why this server can neither start nor pause schedules.")
+
+
+class ScheduleChanged(BaseModel):
+    schedule: str
+    done: Literal["started", "paused", "resumed"]
+    runId: str | None = Field(None, description="The id of the run that was started.")
+    unattended: str | None = Field(None, description="Why no worker takes the run.")
+
+
+class DefinitionCount(BaseModel):
+    kind: str
+    id: str | None
+    name: str
+    runs: int
+    periods: list[int] = Field(description="Number of runs in each period.")
+    statuses: dict[str, int]
+
+
+class FailureLine(BaseModel):
+    """Runs of one definition that failed with the same first line of the error, but for numbers."""
+
+    kind: str
+    id: str | None
+    name: str
+    node: str | None
+    errorKind: str
+    message: str
+    count: int
+    last: str | None
+    runId: str = Field(description="The run that started last.")
+
+
+class QueueLine(BaseModel):
+    name: str
+    waiting: int
+    running: int
+    concurrency: int | None = Field(description="Maximum number of runs at once, over all workers.")
+    workerConcurrency: int | None = Field(description="Maximum number of runs at once in one worker.")
+    limit: int | None = Field(description="Maximum number of runs that begin within `period` seconds.")
+    period: float | None
+
+
+class OpenWaits(BaseModel):
+    approvals: int
+    events: int
+    questions: int
+
+
+class Overview(BaseModel):
+    """The runs that started between `since` and `until`, and what is in progress now."""
+
+    since: str
+    until: str
+    periods: list[str] = Field(description="When each period starts.")
+    runs: int
+    statuses: dict[str, list[int]] = Field(description="Number of runs in each period, by status.")
+    definitions: list[DefinitionCount] = Field(description="The definitions with the most runs.")
+    definitionCount: int
+    failures: list[FailureLine] = Field(description="The most frequent failures.")
+    failureCount: int = Field(description="Number of different failures.")
+    waiting: OpenWaits
+    schedules: list[Schedule]
+    queues: list[QueueLine]
+    workers: list[dict[str, Any]] | None = Field(description="null for a store without workers.")
+
+
+class ToolStat(BaseModel):
+    tool: str
+    calls: int
+    failed: int
+    p50Ms: float
+    p95Ms: float
+    tokens: int
+    lastError: str | None
+    lastFailure: str | None = Field(description="When a call failed last.")
+    lastFailedRun: str | None
+
+
+class ToolStats(BaseModel):
+    tools: list[ToolStat]
+    runs: int = Field(description="Number of runs that were read.")
+    unread: int = Field(description="Number of those whose definition can no longer be read.")
+
+
 class Tool(Open):
     """A tool, in the spelling of MCP."""
 
@@ -389,6 +531,9 @@ class Selection(Open):
 class Called(BaseModel):
     tool: str
     result: Any
+
+
+Seconds = Annotated[float, BeforeValidator(read_duration, json_schema_input_type=float | str)]
 
 
 class RequestBody(BaseModel):

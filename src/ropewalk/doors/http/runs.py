@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -24,11 +22,11 @@ from ...app.preflight import check_input, check_variables
 from ...app.presenters import named_waits, run_lines, run_state
 from ...app.recorded_run import require_run
 from ...app.run_budget import read_budget
-from ...app.runs.liveness import RESUMABLE, status_of
+from ...app.runs.liveness import RESUMABLE, is_queued, status_of
 from ...app.start import Start
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
-from ...errors import InvalidValue, RopewalkError, RunBusy, RunExists
+from ...errors import RopewalkError, RunBusy, RunExists
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow
 from ...journal.protocol import NewRun as Begun
@@ -40,7 +38,7 @@ from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
 from .live_runs import LiveRuns, StartRun
-from .models import Definition, Document, RequestBody, loaded_of, size_of
+from .models import Definition, Document, RequestBody, Seconds, Since, Until, instant, loaded_of, size_of
 
 
 async def _going(request: Request) -> LiveRuns:
@@ -54,7 +52,7 @@ RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
 class WaitBody(RequestBody):
     """A run that continues by itself; the request may wait for its result."""
 
-    wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the result.")
+    wait: Seconds = Field(0, ge=0, le=60, description="Seconds to wait for the result, or a duration such as 10s.")
 
 
 class NewRun(WaitBody):
@@ -69,6 +67,8 @@ class NewRun(WaitBody):
         None, description="When its finished steps are undone. Default: as the definition or the project says."
     )
     budget: dict[str, Any] | None = Field(None, description="The limits: calls, seconds, tokens, cost in US dollars.")
+    queue: str | None = Field(None, description="Queue the run here, for a worker or a server that executes it.")
+    priority: int | None = Field(None, ge=1, le=2**31 - 1, description="Priority in the queue; 1 is the highest.")
 
 
 EXECUTED: Final[dict[str, Any]] = {
@@ -114,7 +114,10 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
     )  # fmt: skip
 
     async def run(take: Any) -> Outcome:
-        return outcome(await app.jobs.run(new.watched(take)), loaded.kind)
+        if body.queue is None and body.priority is None:
+            return outcome(await app.jobs.run(new.watched(take)), loaded.kind)
+        await app.workers.enqueue(await app.jobs.new(new.watched(take)), body.queue, body.priority)
+        return await app.wait(run_id, on_event=take)
 
     return await start_run(live, run_id, body.wait, run, new=True)
 
@@ -150,13 +153,8 @@ def ls(
     definition: Annotated[str | None, Query(max_length=500, description="The id of a definition.")] = None,
     flow: Annotated[str | None, Query(max_length=500, description="The id or the name of a definition.")] = None,
     text: Annotated[str | None, Query(max_length=500, description="Text in the id, name, definition or error.")] = None,
-    since: Annotated[
-        str | None,
-        Query(
-            max_length=50, description="Earliest start: seconds since the epoch, or 2026-11-01T12:30:00Z (else UTC)."
-        ),
-    ] = None,
-    until: Annotated[str | None, Query(max_length=50, description="Time before which the runs started.")] = None,
+    since: Since = None,
+    until: Until = None,
     all: Annotated[bool, Query(description="Also list runs that are part of another run.")] = False,
     after: Annotated[
         str | None, Query(max_length=500, description="The id of a run; the list continues after it.")
@@ -171,7 +169,7 @@ def ls(
     if after is not None:
         require_run(app.store, after)
     filters: dict[str, Any] = {"kind": kind, "definition_id": definition, "flow": flow, "text": text, "all": all}
-    filters |= {"since": _instant("since", since), "until": _instant("until", until)}
+    filters |= {"since": instant("since", since), "until": instant("until", until)}
     rows = app.runs.list(status=status, after=after, limit=limit, **filters)
     return Answer({"runs": run_lines(app.context, rows)})
 
@@ -191,6 +189,16 @@ def logs(
 ) -> Answer:
     """Return what the tools of the run have printed and logged, in the order of time."""
     return Answer({"lines": app.runs.logs(run_id, node)})
+
+
+@router.get("/{run_id:path}/actions", summary="List the actions of a run", response_model=models.Actions)
+def actions(
+    run_id: RunId,
+    app: Served,
+    node: Annotated[str | None, Query(max_length=2000, description="A node, by its id or path.")] = None,
+) -> Answer:
+    """Return what the run accepts now; with `node`, whether it can be retried or forked from there."""
+    return Answer({"actions": app.runs.actions(run_id, node)})
 
 
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)
@@ -257,23 +265,6 @@ def _definition(row: RunRow, files: FlowFiles) -> dict[str, Json] | None:
         return {"kind": FILE_KIND, "id": file}
     stored = row.definition_id is not None and "file" not in context
     return {"kind": row.kind, "id": row.definition_id} if stored else None
-
-
-def _instant(name: str, text: str | None) -> float | None:
-    """Return a time in seconds since the epoch; one without a zone is UTC."""
-    if text is None:
-        return None
-    try:
-        at = float(text)
-    except ValueError:
-        try:
-            at = (time if (time := datetime.fromisoformat(text)).tzinfo else time.replace(tzinfo=UTC)).timestamp()
-        except ValueError:
-            at = math.nan
-    if not math.isfinite(at):
-        form = "seconds since the epoch, or 2026-11-01T12:30:00Z"
-        raise InvalidValue(f"query.{name}", f"{text!r} is not a time; write {form}")
-    return at
 
 
 async def _arguments(app: App, run_id: str) -> Mapping[str, Json]:
@@ -447,7 +438,7 @@ async def _continue_here(app: App, live: LiveRuns, before: RunRow, **answer: Jso
     if before.status == "running" and not live.executes(before.id):
         liveness = await run_sync_in_thread(app.store, lambda: app.runs.liveness_of([before]))
         alone = liveness.get(before.id) in RESUMABLE
-    if alone and not app.distributed and not live.executes(before.id):
+    if alone and not (app.distributed or live.executes(before.id) or is_queued(app.context, before.id)):
         try:
             await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
         except RunBusy:

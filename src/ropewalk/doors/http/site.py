@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -25,15 +25,17 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from ...app.project_versions import ProjectVersions
 from ...errors import RopewalkError
 from ...events import Event
 from ..security import SESSION, SESSIONS, AuthMiddleware, Sessions, Site, at_root, root_of
-from . import definitions, plans, runs, tools
+from . import definitions, overview, plans, runs, tools
 from .errors import REFUSALS, Answer, Route, answer_error, answer_fault, answer_misfit, answer_refusal
 from .flow_files import FlowFiles
 from .health import HealthChecks
 from .live_runs import LiveRuns
 from .root_path import RootPath
+from .served import ServedVersions
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -129,6 +131,8 @@ async def index(path: str, request: Request) -> Response:
     if path.lstrip("/").partition("/")[0].lower() == "api":
         raise HTTPException(404, "Not Found")
     page = at_root(_INDEX, request.scope)
+    if request.scope[SESSION] is None:  # nobody can log out
+        page = page.replace(b"<html ", b"<html data-sessionless ", 1)
     return Response(page, media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"})
 
 
@@ -159,31 +163,32 @@ async def logout(
 
 
 def make_site(
-    app: App,
+    project: App | ProjectVersions,
     token: str | None,
     *,
     hosts: Iterable[str] = (),
-    home: Path | None = None,
-    flows: Sequence[str] = (),
+    files_of: Callable[[App], FlowFiles] = FlowFiles,
     root_path: str = "",
 ) -> Site:
-    """Build the HTTP API and the web UI of an app."""
+    """Build the HTTP API and the web UI of an app, or of the present version of a project."""
 
     # The caller closes the app.
     # `token`: What every request must show as bearer token or cookie; None if another program checks requests.
     # `root_path`: The prefix of a proxy; an app that mounts this one says its own.
-    routes = _routes(app, FlowFiles(app, home, flows))
-    guarded = AuthMiddleware(routes, token, hosts, app.limits.file_size, LOST.read_bytes())
-    return RootPath(HealthChecks(app, guarded), root_path)
+    versions = project if isinstance(project, ProjectVersions) else ProjectVersions(project)
+    served = ServedVersions(versions, files_of, make_routes(versions))
+    guarded = AuthMiddleware(served, token, hosts, versions.app.limits.file_size, LOST.read_bytes())
+    return RootPath(HealthChecks(versions, guarded), root_path)
 
 
 def api_of(app: App) -> dict[str, Any]:
     """Build the OpenAPI document."""
-    return _routes(app, FlowFiles(app)).openapi()
+    return make_routes(ProjectVersions(app)).openapi()
 
 
-def _routes(app: App, files: FlowFiles) -> FastAPI:
-    live = LiveRuns(app)
+def make_routes(versions: ProjectVersions) -> FastAPI:
+    """Build the routes, which find the app of a request in its scope."""
+    live = LiveRuns(versions)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -209,14 +214,15 @@ def _routes(app: App, files: FlowFiles) -> FastAPI:
     site.add_exception_handler(RopewalkError, answer_error)
     site.add_exception_handler(HTTPException, answer_refusal)
     site.add_exception_handler(RequestValidationError, answer_misfit)
-    site.state.served, site.state.live, site.state.metrics = app, live, Metrics()
-    site.state.files = files
-    app.watch(site.state.metrics.take)
+    site.state.versions, site.state.live, site.state.metrics = versions, live, Metrics()
+    versions.app.watch(site.state.metrics.take)
     routers = (
         runs.actions_router,
         runs.contents_router,
         runs.router,
         definitions.router,
+        overview.router,
+        tools.stats_router,
         tools.router,
         plans.router,
         sessions_router,

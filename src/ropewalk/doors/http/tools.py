@@ -25,6 +25,19 @@ class Arguments(RequestBody):
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
+stats_router = APIRouter(prefix="/api", tags=["tools"], route_class=Route, default_response_class=Answer)
+
+
+@stats_router.get("/tool-stats", summary="Get tool statistics", response_model=models.ToolStats)
+def stats(
+    app: Served,
+    since: models.Since = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of runs to read, newest first.")] = 1000,
+) -> Answer:
+    """Return calls, failures and durations of each tool in recorded runs."""
+    return Answer(app.runs.tool_stats(since=models.instant("since", since), limit=limit))
+
+
 router = APIRouter(prefix="/api/tools", tags=["tools"], route_class=Route, default_response_class=Answer)
 
 
@@ -47,7 +60,7 @@ async def ls(
     page = result[:limit]
     return Answer(
         {
-            **tool_list(app.toolbox, page),
+            **tool_list(app.context, page),
             "total": total,
             "next": str(page[-1].id) if len(result) > limit else None,
             "connecting": connecting,

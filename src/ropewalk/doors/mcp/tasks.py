@@ -78,9 +78,7 @@ class Tasks:
             job = await tool.task(args, run_id)
             job.park = True
             if self._app.distributed:
-                from ...workers.dbos_adapter import DEFAULT_PRIORITY
-
-                await self._app.workers.engine.submit(job, None, DEFAULT_PRIORITY)
+                await self._app.workers.enqueue(job)
             else:
                 await self._begin(job)
         return await self.get(run_id)

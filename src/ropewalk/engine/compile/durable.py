@@ -269,7 +269,7 @@ def _call_failure_data(run: Any, node_slot: NodeSlot, failure: ToolError) -> dic
     data: dict[str, Json] = {
         "tool": failure.tool_id,
         "op": failure.op,
-        "message": run.redact(reason_of(failure, node_slot)),
+        "message": reason_of(failure, node_slot, run),
         "retryable": failure.retryable,
         "kind": type(failure).__name__,
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from typing import Final
+from typing import Any, Final
 
+from ...config.secrets import process_redaction
 from ...errors import (
     ExpressionError,
     InvalidValue,
@@ -59,7 +60,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, *, is_of_cal
     # A ToolError of a node with a tool is the failure of a call, unless the timeout of the node itself ended it.
     if isinstance(exc, SchemaMismatch):
         exc = SchemaMismatch(exc.place, frame[RUN].blamed(exc.problems))
-    message = frame[RUN].redact(reason_of(exc, node_slot))
+    message = reason_of(exc, node_slot, frame[RUN])
     kind = attribute_of(exc, "kind") or type(exc).__name__  # a failure read back keeps its kind
     failed = NodeFailed(path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind)
     failed.ran, failed.ran_at = attribute_of(exc, "ran") is True, inside(frame[RUN].id, exc)
@@ -75,11 +76,12 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, *, is_of_cal
     return failed
 
 
-def reason_of(exc: Exception, node_slot: NodeSlot) -> str:
-    """Return the message of an exception of a node, with the references that were null where they must not be."""
+def reason_of(exc: Exception, node_slot: NodeSlot, run: Any) -> str:
+    """Return the message of a node's exception without secrets, with the references that were null and must not be."""
+    reason = exc.reason if isinstance(exc, ToolError) else str(exc)
     if isinstance(exc, ValidationFailed):
-        return exc.reason + _null_references(exc, node_slot)
-    return exc.reason if isinstance(exc, ToolError) else str(exc)
+        reason += _null_references(exc, node_slot)
+    return process_redaction().text(run.redact(reason))
 
 
 def retry_after_of(exc: BaseException | None) -> float | None:

@@ -17,11 +17,11 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from ...fast_dataclass import dataclass
 from ..sql.lease_watch import OrphanFinder, Silence, runnable_by_any_worker
 from ..sql.leases import Owner, owner_state, this_process
 from ..sql.recovery import count_death_and_park, is_suspect, park_run
-from ..sql.rows import fetch, load
+from ..sql.rows import Connection, fetch, load
+from ..sql.worker_row import WorkerRow
 from .session import Session, Target, driver
 
 T = TypeVar("T")
@@ -57,23 +57,6 @@ _RESERVE_CALL_SLOT: Final = f"""
     ON CONFLICT (name) DO UPDATE SET due = greatest(p.due, {_NOW}) + CAST(?2 AS float8)
     RETURNING due - {_NOW} - CAST(?2 AS float8) * ?3
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerRow:
-    """A row of the table `worker`."""
-
-    id: str
-    # The process of the worker, in the words of `Owner.dump`: leases name it as their owner.
-    owner: str
-    # Seconds since its last heartbeat.
-    silent: float
-    # When the worker registered, in seconds since the epoch.
-    began: float
-    # What the worker says about itself: its queues, its concurrency, its version.
-    about: dict[str, Any]
-    # The last heartbeat by the server's clock, in seconds since the epoch; 0 if its process is known dead.
-    beat: float = 0.0
 
 
 class WorkerRegistry:
@@ -209,6 +192,12 @@ class WorkerRegistry:
                 session.execute("ROLLBACK")
             raise
         return result
+
+    read = run_in_transaction
+
+    def now(self, connection: Connection) -> float:
+        """Return the time of the server."""
+        return float(fetch(connection, f"SELECT {_NOW}")[0][0])
 
     def disconnect(self) -> None:
         """Release the connection; the next query opens another one."""

@@ -117,9 +117,11 @@ class RecoverableRun(NamedTuple):
     has_died: bool
 
 
-def find_recoverable(connection: Connection, lease: float, limit: int) -> list[RecoverableRun]:
+def find_recoverable(connection: Connection, lease: float, limit: int, condition: str = "true") -> list[RecoverableRun]:
     """List the unfinished runs that a server may resume, oldest first."""
-    orphans = find_orphans(connection, lease, limit)
+
+    # `condition`: An SQL condition on `run` and `lease`, for the runs of dead processes.
+    orphans = find_orphans(connection, lease, limit, condition)
     dead = [
         RecoverableRun(row, True) for row in orphans if row.status == "running" and row.owner and row.parent is None
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ..run_counts import FAILING, FailureCount, RunCount
+from ..run_counts import FAILING, FailureCount, QueueCount, RunCount, queue_counts
 from .rows import Connection, fetch, load
 
 # One query for each period: the databases round differently, so none of them divides times.
@@ -23,6 +23,11 @@ _FAILURES: Final = f"""
         GROUP BY kind, definition_id, name, error ORDER BY 3 DESC LIMIT ?
     ) AS failure JOIN run AS newest ON newest.seq = failure.seq
     ORDER BY newest.seq DESC
+"""
+
+_UNFINISHED: Final = """
+    SELECT context, owner IS NOT NULL FROM run JOIN lease ON lease.run = seq
+    WHERE status = 'running' AND parent IS NULL ORDER BY seq DESC LIMIT ?
 """
 
 
@@ -49,3 +54,9 @@ def count_failures(connection: Connection, since: float, until: float, limit: in
         )
         for kind, definition_id, name, error, count, last, run_id in fetch(connection, _FAILURES, (since, until, limit))
     ]
+
+
+def count_queues(connection: Connection, limit: int) -> list[QueueCount]:
+    """Return the counts of the queues."""
+    rows = fetch(connection, _UNFINISHED, (limit,))
+    return queue_counts((load(connection, context, "the context of a run"), bool(owned)) for context, owned in rows)

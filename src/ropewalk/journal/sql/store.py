@@ -24,7 +24,7 @@ from ..ledger import Exhausted, Limits
 from ..news import News, NewsCallback
 from ..past import PagedPast
 from ..protocol import Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, contains, statuses
-from ..run_counts import FailureCount, RunCount
+from ..run_counts import FailureCount, QueueCount, RunCount
 from ..tool_usage import ToolUse, in_order, surplus_rows
 from . import ledger, recovery, run_counts, versions
 from .blobs import Packed, dump, pack
@@ -231,6 +231,9 @@ class SqlStore(SqlToolUsage):
 
     def count_failures(self, since: float, until: float, /, limit: int = 10_000) -> list[FailureCount]:
         return self._writer.read(lambda c: run_counts.count_failures(c, since, until, limit))
+
+    def count_queues(self, limit: int = 10_000, /) -> list[QueueCount]:
+        return self._writer.read(lambda c: run_counts.count_queues(c, limit))
 
     def history(self, run_id: str) -> list[Entry]:
         def read(connection: Connection) -> list[Entry]:

@@ -71,11 +71,12 @@ _BYTES_OF_BLOBS: Final = """
 """.format(AMONG.replace("?", "?1"))
 
 
-def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRow]:
+def find_orphans(connection: Connection, lease: float, limit: int, condition: str = "true") -> list[RunRow]:
     """Return orphaned runs, oldest first: running with a dead or silent owner, or waiting with a due time."""
-    rows = fetch(
-        connection, "SELECT seq, owner, beat FROM run JOIN lease ON run = seq WHERE status = 'running' ORDER BY seq"
-    )
+
+    # `condition`: An SQL condition on `run` and `lease`.
+    query = f"SELECT seq, owner, beat FROM run JOIN lease ON run = seq WHERE status = 'running' AND {condition}"
+    rows = fetch(connection, f"{query} ORDER BY seq")
     verdicts = {text: stored_owner_state(text) for text in {row[1] for row in rows}}
     now = time.time()
     orphan_seqs = [

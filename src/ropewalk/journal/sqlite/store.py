@@ -21,7 +21,10 @@ from typing import Any, Final, Literal, TypeVar
 import apsw
 
 from ...errors import Action, StoreError
+from ..protocol import RunRow
 from ..sql.blobs import Blob
+from ..sql.log import Claim, SqlLog, UncertainOwner, claim_run
+from ..sql.recovery import RecoverableRun, find_recoverable
 from ..sql.rows import UPSERT, Connection, Row, fetch, why_not_written
 from ..sql.store import SqlStore
 from ..sql.write_batch import Item, Outcomes, WriteBatch
@@ -30,6 +33,9 @@ from .database import BUSY, Moved, SqliteReader, columns, connect, open_database
 
 T = TypeVar("T")
 
+QUEUED: Final = "FROM queue JOIN run ON run.seq = queue.run JOIN lease ON lease.run = queue.run"
+"""The rows of queued runs with the rows of the runs and of their leases."""
+_IS_IN_QUEUE: Final = "EXISTS (SELECT 1 FROM queue WHERE queue.run = run.seq)"
 _FEW: Final = 16
 # Seconds that a commit may block an event loop. A single entry may take longer: the thread would not be faster.
 _QUICK: Final = 0.0003
@@ -219,6 +225,10 @@ class SqliteWriter(Writer):
         return apsw.SQLITE_OK
 
 
+def _is_queued(connection: Connection, run_id: str) -> bool:
+    return bool(fetch(connection, f"SELECT 1 {QUEUED} WHERE run.id = ?", (run_id,)))
+
+
 class SqliteStore(SqlStore):
     """Definitions and runs in one SQLite file."""
 
@@ -239,3 +249,41 @@ class SqliteStore(SqlStore):
         self.unwritable = unwritable(self.path)
         reader = SqliteReader(self.path, self.unwritable, lease, poll) if self.unwritable else None
         super().__init__(reader or SqliteWriter(self.path, sync, lease, poll), lease, poll)
+
+    # --- queued runs, as `workers/run_queue.py` keeps them ----------------------------------
+
+    def run_in_transaction(self, work: Callable[[Connection], T]) -> T:
+        """Call `work` in one transaction."""
+        return self._writer.run(work)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Call `work`, which only reads."""
+        return self._writer.read(work)
+
+    async def reopen_if(self, run_id: str, check: Callable[[Connection], None]) -> SqlLog:
+        """Own a run as `reopen` does, unless `check` raises an error in the transaction of the claim."""
+
+        def claim(connection: Connection, doubt: UncertainOwner | None, now: float) -> Claim | UncertainOwner:
+            check(connection)
+            return claim_run(connection, run_id, self.patience, False, doubt, now)
+
+        return await self._claim_and_open(run_id, claim)
+
+    def is_queued(self, run_id: str) -> bool:
+        """Return True if an unfinished run is in a queue."""
+        return self.read(lambda c: _is_queued(c, run_id))
+
+    def recoverable(self, limit: int = 1000) -> list[RecoverableRun]:
+        """Return the unfinished runs that a server may resume, without those that a queue leads to a process."""
+
+        def work(connection: Connection) -> list[RecoverableRun]:
+            found = find_recoverable(connection, self.patience, limit, f"NOT {_IS_IN_QUEUE}")
+            return [run for run in found if run.has_died or not _is_queued(connection, run.row.id)]
+
+        return self.read(work)
+
+    def dead_queued_runs(self) -> list[RunRow]:
+        """Return the queued runs whose process has died."""
+        condition = f"owner IS NOT NULL AND {_IS_IN_QUEUE}"
+        found = self.read(lambda c: find_recoverable(c, self.patience, 1000, condition))
+        return [run.row for run in found if run.has_died]

@@ -159,16 +159,18 @@ NODE: Final[dict[str, Checker]] = {
     "max_rounds": f.positive,
     "provider": f.one_of(PROVIDERS),
     "output_format": f.one_of(("text", "json")),
-    "timeout_ms": f.positive,
+    "timeout_ms": f.positive_milliseconds,
     "workdir": f.name,
     "extra_args": f.names,
     "state_scope": f.one_of(SCOPES),
     "event": f.name,
     "approval": f.name,
     "value": f.anything,
-    "delay": f.number,
+    "delay": f.milliseconds,
     **checkers("experience"),
 }
+OTHERS: Final = {"timeout_ms": "timeout", "schema": "output_schema"}
+"""Fields that are other names of fields; nodes have either one."""
 MODELS: Final = ("agent", "skill", "cli-agent")
 """The kinds that ask a model, one of them through a program."""
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {

@@ -51,7 +51,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "parallel": _check_mode,
     "origin": f.one_of(("model",)),
     "values": f.mapping,
-    "timeout": f.number,
+    "timeout": f.milliseconds,
     "undo": check_undo_policy,
     "budget": check_budget,
 }

@@ -150,7 +150,9 @@ def _make_import(package: Package) -> Any:
 
 
 def _print(*values: Any, file: Any = None, **options: Any) -> None:
-    print(*values, file=sys.stderr if file is None else file, **options)
+    from ..capture import stream_of_prints  # loaded late: many modules print nothing
+
+    print(*values, file=stream_of_prints() if file is None else file, **options)
 
 
 def _folder_spec(name: str, folder: Path) -> ModuleSpec:

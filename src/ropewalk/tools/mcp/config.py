@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from ...config.secrets import Secrets, secrets_of
 from ...config.settings import MODES, QUESTIONS, TRUST_HINTS, SamplingLimits
 from ...config.toml import SAMPLING
+from ...duration import EXAMPLES, read_duration
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...values import did_you_mean
@@ -186,8 +187,9 @@ def _url(what: str, value: Any) -> str:
 
 
 def _seconds(what: str, value: Any) -> float:
+    value = read_duration(value)
     is_limit = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e9
-    _require(what, value, "a number of seconds above 0", is_limit)
+    _require(what, value, f"a number of seconds above 0, or {EXAMPLES}", is_limit)
     return float(value)
 
 

@@ -157,7 +157,7 @@ class Connection:
     ) -> None:
         self.config = config
         self.announced = announced
-        self._local = local
+        self.local = local
         self.era = era
         self._relay = relay
         self.opened = asyncio.Event()
@@ -415,7 +415,7 @@ class Connection:
             result = await self._send_call(session, request, meta, None, None)
         # Ask the client, and call again with its answers.
         for _ in range(_MAX_INPUT_ROUNDS):
-            client = request.client or self._local
+            client = request.client or self.local
             if not isinstance(result, types.InputRequiredResult) or (request.passes_input and client is not None):
                 return result
             responses = await answer_input_requests(request, result, client, self.config.name)
@@ -450,7 +450,7 @@ class Connection:
         return only_client(request.client for request in calls)
 
     async def _ask_client(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        client = self._client_of_calls() or self._local
+        client = self._client_of_calls() or self.local
         if method == ELICIT and not (client and can_ask(client.capabilities, method, params)):
             call = call_of_run(self._requests) if self.config.questions == WAIT else None
             if call is not None:

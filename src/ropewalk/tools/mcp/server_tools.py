@@ -57,6 +57,15 @@ class ServerTools(Source):
         if self._client is not None:
             self._client.add(name, checked)
 
+    def share(self, other: ServerTools) -> None:
+        """Use the connections of another toolbox to the servers that have the same settings there."""
+        if other._client is None or self._shelf.pins != other._shelf.pins:  # a connection refuses tools by its pins
+            return
+        for name in [name for name, config in self._configs.items() if other._configs.get(name) == config]:
+            self.client.share(name, other._client)
+            if name in other._listed and name not in other.cached:
+                self.take(name, self.client.tools(name))
+
     @property
     def names(self) -> Collection[str]:  # type: ignore[override]
         """The names of the configured servers, in the order they were added."""

@@ -107,6 +107,11 @@ class McpServers:
         elif self._links[name].config != checked:
             raise ConfigError(f"MCP server {name!r} is already configured with other settings")
 
+    def share(self, name: str, other: McpServers) -> None:
+        """Use the connections that another set has to a server with the same settings; the last user closes them."""
+        link = self._links[name] = other._link(name)
+        link.join(self)
+
     @property
     def names(self) -> list[str]:
         """The names of the configured servers, in the order they were added."""
@@ -326,12 +331,12 @@ class McpServers:
         return await log_out(self._link(server_name).config)
 
     async def close(self) -> None:
-        """Close every connection and end every process.
+        """Close every connection that no other set shares, and end its process.
 
         Calls in progress fail. Later calls on this loop are refused until `connect`.
         """
         self._closed.add(asyncio.get_running_loop())
-        owners = [link.stop() for link in self._links.values()]
+        owners = [link.leave(self) for link in self._links.values()]
         await _wait_closed(set().union(*owners))
 
     async def __aenter__(self) -> McpServers:
@@ -435,7 +440,7 @@ class ServerLink:
 
     def __init__(self, config: ServerConfig, servers: McpServers) -> None:
         self.config = config
-        self._servers = servers
+        self._users = [servers]  # the sets of servers that share it; the last one answers what the server asks
         self.definitions: tuple[Definition, ...] = ()
         self.left_out: dict[str, str] = {}
         self.era: str | None = None
@@ -451,6 +456,23 @@ class ServerLink:
         self._owners: dict[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = {}
         self._failed_attempts = 0
         self._not_before = 0.0  # on the monotonic clock
+
+    @property
+    def _servers(self) -> McpServers:
+        return self._users[-1]
+
+    def join(self, servers: McpServers) -> None:
+        """Let another set of servers use the connections, and answer what the server asks."""
+        self._users.append(servers)
+        for connection in (*self._connections.values(), *self._replaced):
+            connection.local = servers.local_client(self.config)
+
+    def leave(self, servers: McpServers) -> set[asyncio.Task[None]]:
+        """Begin to close every connection unless another set uses them; return the owner tasks on the running loop."""
+        if self._users == [servers]:
+            return self.stop()
+        self._users = [user for user in self._users if user is not servers]
+        return set()
 
     @property
     def is_connecting(self) -> bool:
@@ -538,7 +560,8 @@ class ServerLink:
         if (loop, key) in self._connections:
             self._replaced[self._connections[loop, key]] = loop
         self._connections[loop, key] = connection
-        self._servers.lost.discard(self.config.name)
+        for user in self._users:
+            user.lost.discard(self.config.name)
         owners = self._owners.setdefault(loop, set())
         # Its own requests, such as those for lists, are made for no client.
         context = copy_context()
@@ -562,16 +585,19 @@ class ServerLink:
         if left_out and left_out != self.left_out:
             log.warning("%s lists malformed tools, which are left out: %s", self.config, _list_reasons(left_out))
         self.left_out = left_out
-        self._servers.failures.pop(self.config.name, None)
-        self._servers.publish(self.config.name, list(self.definitions))
+        for user in self._users:
+            user.failures.pop(self.config.name, None)
+            user.publish(self.config.name, list(self.definitions))
 
     def _take_failure(self, connection: Connection, error: Exception) -> None:
         if connection.is_leaving:
             return
-        self._servers.failures[self.config.name] = Reason(str(error), getattr(error, "remedy", None))
+        for user in self._users:
+            user.failures[self.config.name] = Reason(str(error), getattr(error, "remedy", None))
+            if connection.is_ready:
+                user.lost.add(self.config.name)
+                user.on_lost()
         if connection.is_ready:
-            self._servers.lost.add(self.config.name)
-            self._servers.on_lost()
             return
         # It never worked: forget the era, and wait longer before each further attempt.
         self.era = None

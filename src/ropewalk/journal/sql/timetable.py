@@ -1,24 +1,22 @@
-"""Schedules in a store on Postgres: what is due, who handles it, which due times were missed.
+"""Schedules in a SQL store: what is due, who handles it, which due times were missed.
 
-Times are seconds since the epoch by the server's clock, so that workers need not agree about the time.
+Times are seconds since the epoch by the clock of the database, so that workers need not agree about the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import orjson
 
 from ...fast_dataclass import dataclass
-from ..sql.rows import fetch
-from .session import Session
-from .worker_registry import WorkerRegistry
+from .rows import Connection, fetch
 
+T = TypeVar("T")
 MissedOutcome: TypeAlias = Literal["late", "merged", "skipped"]
 
-_NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
 _MAX_MISSED: Final = 100  # missed due times, for each schedule
 _UPSERT: Final = """
     INSERT INTO schedule AS s (name, project, cron, timezone, context, catch_up, paused, next, held)
@@ -29,8 +27,10 @@ _UPSERT: Final = """
 """
 _COLUMNS: Final = "name, project, cron, timezone, context, catch_up, paused, next, last"
 _RESERVE_DUE: Final = f"""
-    UPDATE schedule SET worker = ?1, held = {_NOW} + CAST(?2 AS float8)
-    WHERE NOT paused AND next <= {_NOW} AND (held <= {_NOW} OR worker = ?1) RETURNING {_COLUMNS}
+    UPDATE schedule SET worker = ?1, held = CAST(?2 AS float8) + CAST(?3 AS float8)
+    WHERE NOT paused AND next <= CAST(?2 AS float8) AND (held <= CAST(?2 AS float8) OR worker = ?1)
+        AND (CAST(?4 AS text) IS NULL OR project = CAST(?4 AS text))
+    RETURNING {_COLUMNS}
 """
 _ADVANCE: Final = """
     UPDATE schedule SET next = ?3, last = coalesce(CAST(?4 AS float8), last), held = 0
@@ -74,27 +74,43 @@ class TimetableRow:
     missed: Sequence[Missed] = field(default=())
 
 
+class Database(Protocol):
+    """Where the schedules of a store are."""
+
+    def run_in_transaction(self, work: Callable[[Connection], T], /) -> T:
+        """Call `work` in one transaction."""
+        ...
+
+    def read(self, work: Callable[[Connection], T], /) -> T:
+        """Call `work`, which only reads."""
+        ...
+
+    def now(self, connection: Connection, /) -> float:
+        """Return the time, in seconds since the epoch."""
+        ...
+
+
 class Timetable:
     """The schedules of a store."""
 
     # Blocking; safe from any thread.
 
-    def __init__(self, registry: WorkerRegistry) -> None:
-        self._registry = registry
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def rows(self) -> list[TimetableRow]:
         """Return all schedules by name, with the latest missed due times."""
 
-        def work(session: Session) -> list[TimetableRow]:
+        def work(connection: Connection) -> list[TimetableRow]:
             missed: dict[str, list[Missed]] = {}
             for name, due_at, became, run in fetch(
-                session, "SELECT schedule, due, became, run FROM schedule_missed ORDER BY due"
+                connection, "SELECT schedule, due, became, run FROM schedule_missed ORDER BY due"
             ):
                 missed.setdefault(name, []).append(Missed(due_at, became, run))
-            rows = fetch(session, f"SELECT {_COLUMNS} FROM schedule ORDER BY name")
+            rows = fetch(connection, f"SELECT {_COLUMNS} FROM schedule ORDER BY name")
             return [_to_row(row, missed.get(row[0], ())) for row in rows]
 
-        return self._registry.run_in_transaction(work)
+        return self._database.read(work)
 
     def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> None:
         """Store the schedules of a project, and delete its other ones."""
@@ -102,56 +118,58 @@ class Timetable:
         # A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed.
         rows_to_keep = list(rows)
 
-        def work(session: Session) -> None:
-            session.execute(
-                "DELETE FROM schedule WHERE project IS NOT DISTINCT FROM ? AND NOT name = ANY(?)",
-                (project, [row.name for row in rows_to_keep]),
-            )
+        def work(connection: Connection) -> None:
+            names = {row.name for row in rows_to_keep}
+            stored = fetch(connection, "SELECT name FROM schedule WHERE project IS NOT DISTINCT FROM ?", (project,))
+            for (name,) in stored:
+                if name not in names:
+                    connection.execute("DELETE FROM schedule_missed WHERE schedule = ?", (name,))
+                    connection.execute("DELETE FROM schedule WHERE name = ?", (name,))
             for row in rows_to_keep:
                 context = orjson.dumps(row.context).decode()
                 values = (row.name, project, row.cron, row.timezone, context, row.catch_up, row.paused, row.next)
-                session.execute(_UPSERT, values)
+                connection.execute(_UPSERT, values)
 
-        self._registry.run_in_transaction(work)
+        self._database.run_in_transaction(work)
 
     def pause(self, name: str) -> None:
         """Stop starting runs by a schedule until it is resumed."""
         query = "UPDATE schedule SET paused = true WHERE name = ?"
-        self._registry.run_in_transaction(lambda session: session.execute(query, (name,)))
+        self._database.run_in_transaction(lambda c: c.execute(query, (name,)))
 
     def resume(self, name: str, next: float) -> None:
         """Start runs by a paused schedule again."""
         query = "UPDATE schedule SET paused = false, next = ?2 WHERE name = ?1 AND paused"
-        self._registry.run_in_transaction(lambda s: s.execute(query, (name, next)))
+        self._database.run_in_transaction(lambda c: c.execute(query, (name, next)))
 
     def server_time(self) -> float:
-        """Return the time of the server."""
-        return float(self._registry.run_in_transaction(lambda s: fetch(s, f"SELECT {_NOW}"))[0][0])
+        """Return the time by the clock of the database."""
+        return self._database.read(self._database.now)
 
-    def reserve_due(self, worker: str, seconds: float) -> tuple[float, list[TimetableRow]]:
-        """Reserve the schedules that are due."""
+    def reserve_due(self, worker: str, seconds: float, project: str | None = None) -> tuple[float, list[TimetableRow]]:
+        """Reserve the schedules that are due: those of a project, or all."""
 
         # Other workers skip them meanwhile.
 
-        def work(session: Session) -> tuple[float, list[TimetableRow]]:
-            rows = [_to_row(row, ()) for row in fetch(session, _RESERVE_DUE, (worker, seconds))]
-            return float(fetch(session, f"SELECT {_NOW}")[0][0]), rows
+        def work(connection: Connection) -> tuple[float, list[TimetableRow]]:
+            now = self._database.now(connection)
+            return now, [_to_row(row, ()) for row in fetch(connection, _RESERVE_DUE, (worker, now, seconds, project))]
 
-        return self._registry.run_in_transaction(work)
+        return self._database.run_in_transaction(work)
 
     def advance(self, row: TimetableRow, next: float, last: float | None, missed: Sequence[Missed]) -> bool:
         """Record that all due times before `next` are handled."""
 
-        def work(session: Session) -> bool:
+        def work(connection: Connection) -> bool:
             # The old `next` in the condition makes this happen once, whichever worker is first.
-            if not fetch(session, _ADVANCE, (row.name, row.next, next, last)):
+            if not fetch(connection, _ADVANCE, (row.name, row.next, next, last)):
                 return False
-            session.executemany(_RECORD_MISSED, [(row.name, miss.due, miss.outcome, miss.run) for miss in missed])
+            connection.executemany(_RECORD_MISSED, [(row.name, miss.due, miss.outcome, miss.run) for miss in missed])
             if missed:
-                session.execute(_DELETE_OLD_MISSED, (row.name, _MAX_MISSED))
+                connection.execute(_DELETE_OLD_MISSED, (row.name, _MAX_MISSED))
             return True
 
-        return self._registry.run_in_transaction(work)
+        return self._database.run_in_transaction(work)
 
 
 def _to_row(values: Sequence[Any], missed: Sequence[Missed]) -> TimetableRow:
@@ -163,7 +181,7 @@ def _to_row(values: Sequence[Any], missed: Sequence[Missed]) -> TimetableRow:
         timezone=timezone,
         context=orjson.loads(context),
         catch_up=catch_up,
-        paused=paused,
+        paused=bool(paused),
         next=next,
         last=last,
         missed=missed,

@@ -1,0 +1,252 @@
+"""Reload a changed project: new code and settings become a new version, and wrong files keep their last good one.
+
+`reload` gets the paths that have changed. A changed module or settings file makes a new app, for which every module of
+the project is imported again. If that fails, the present version stays. Definitions are read again by whoever uses
+them, so here they are only checked: `Definitions.kept` holds the last good version of each wrong one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config.modules import describe_import_error, fresh_modules, imported_files
+from ..errors import ConfigError, InvalidFlow, Problem, RopewalkError, display_path
+from ..fast_dataclass import dataclass
+from ..tools.directory.paths import MODULES
+from .definitions import KeptVersion
+from .flow_list import FlowFile, is_definition
+from .python_file import load_from_python, python_place
+
+if TYPE_CHECKING:
+    from ..config.settings import Config, Schedule
+    from .app import App
+    from .project_versions import ProjectVersions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload:
+    """The result of a reload: the changes, and what is wrong."""
+
+    # Modules, settings files and definitions, as they are used from now on.
+    changed: Sequence[str] = ()
+    added: Sequence[str] = ()
+    removed: Sequence[str] = ()
+    # What is wrong in the changed files, or because of them.
+    problems: Sequence[Problem] = ()
+    # How many problems there are in all.
+    remaining: int = 0
+    # Whether the store has got other settings, which the running server cannot use.
+    needs_restart: bool = False
+
+
+class Reloader:
+    """Keeps one project up to date."""
+
+    # `open_again`: Opens the project as the first version was opened.
+    # `files`: Definitions that are served in addition to those of the project.
+
+    def __init__(self, versions: ProjectVersions, open_again: Callable[[], App], files: Sequence[str] = ()) -> None:
+        self._versions, self._open_again, self._files = versions, open_again, tuple(files)
+        self._store_settings = self._first_store_settings = versions.app.context.store_settings
+        self._flows: Mapping[str, FlowFile] = {}
+        self._good: dict[str, tuple[FlowFile, Any]] = {}  # by path: the last good version, and its file at that time
+        self._code_problems: Sequence[Problem] = ()
+        self._flow_problems: dict[str, Sequence[Problem]] = {}
+        self._malformed: dict[str, Problem] = {}
+        """Python files that cannot be read, by path; some are no modules and no flows yet."""
+
+    @property
+    def config(self) -> Config:
+        """The configuration in use."""
+        config = self._versions.context.config
+        assert config is not None  # an opened project has one
+        return config
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the project."""
+        return self.config.directory
+
+    def flows(self) -> Iterator[str]:
+        """Yield the ids of the definitions that are served."""
+        yield from (id for id, file in self._look(self._versions.app).items() if file.stamp)
+
+    async def start(self) -> Reload:
+        """Check every definition of the project for the first time."""
+        await self._check(sorted(self.directory.glob("*.py")))
+        return Reload(problems=self._versions.problems, remaining=len(self._versions.problems))
+
+    async def reload(self, paths: Iterable[Path]) -> Reload:
+        """Use what has changed in these files, and report what is wrong."""
+        paths = list(map(_real, paths))
+        earlier, code = self._flows, self._code_among(paths)
+        known, renewed = self._versions.problems, list[Path]()
+        if code or self._code_problems:
+            renewed = code if self._renew(code) else []
+        elif self._versions.app.engine.live and any(not file.is_unchanged() for file in earlier.values()):
+            self._renew(())  # runs in progress keep the definitions that they call
+        await self._check(paths)
+
+        flows = self._flows
+        right = {id for id, file in flows.items() if not self._flow_problems[str(file.path)]}
+        changed = {
+            id for id in right & earlier.keys() if not earlier[id].is_unchanged() or self._holds(flows[id], paths)
+        }
+        # A flow in Python changes with its file.
+        modules = {self._shown(path) for path in renewed}
+        return Reload(
+            changed=sorted(
+                modules | {id for id in changed if not id.startswith(tuple(f"{each}:" for each in modules))}
+            ),
+            added=sorted(right - earlier.keys()),
+            removed=sorted(earlier.keys() - flows.keys()),
+            problems=[each for each in self._versions.problems if each not in known or _is_in(each, paths)],
+            remaining=len(self._versions.problems),
+            needs_restart=self._has_other_store(),
+        )
+
+    def _holds(self, file: FlowFile, paths: Iterable[Path]) -> bool:
+        """Return True if one of the paths is a module in the directory of a definition."""
+        _, good = self._good.get(str(file.path), (None, None))
+        root = getattr(good, "root", None)
+        return root is not None and any(path.suffix in MODULES and path.is_relative_to(_real(root)) for path in paths)
+
+    def _has_other_store(self) -> bool:
+        """Return True once after each change of the store to one that is not in use."""
+        before, self._store_settings = self._store_settings, self._versions.context.store_settings
+        return self._store_settings not in (before, self._first_store_settings)
+
+    def _code_among(self, paths: Iterable[Path]) -> list[Path]:
+        """Return the paths of imported modules, flows in Python and settings files."""
+        flows = [place[0] for file in self._flows.values() if (place := python_place(file.path)) is not None]
+        files = {os.path.realpath(file) for file in (*self.config.files, *flows)}
+        files |= imported_files(self.directory)
+        return [path for path in paths if str(path) in files]
+
+    def _renew(self, changed: Collection[Path]) -> bool:
+        """Open a new version of the project, with new modules if code has changed; if that fails, return False."""
+        earlier = self._versions.app
+        for path in changed:  # Python compares bytecode by seconds, and a file may change twice in one
+            if path.suffix == ".py":
+                Path(cache_from_source(str(path))).unlink(missing_ok=True)
+        file = self.config.file
+        try:
+            if file is not None and not os.path.lexists(file):
+                raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
+            with fresh_modules(self.directory) if changed or self._code_problems else nullcontext():
+                app = self._open_again()
+                self._check_schedules(app)
+        except (RopewalkError, OSError) as error:
+            self._code_problems = _problems_of(error)
+            return False
+        self._code_problems = ()
+        app.definitions.kept.update(earlier.definitions.kept)
+        self._versions.replace(app)
+        return True
+
+    async def _check(self, paths: Iterable[Path]) -> None:
+        """Check the changed Python files and all definitions, and publish what is wrong."""
+        for path in paths:
+            self._check_syntax(path)
+        await self._check_flows()
+        flows = [problem for group in self._flow_problems.values() for problem in group]
+        faults = self._schedule_faults(self._versions.app.settings.schedules).values()
+        schedules = [problem for error in faults for problem in error.problems]
+        others = [*self._code_problems, *schedules, *flows]
+        lines = {(each.place.file, each.place.line) for each in others if each.place is not None}
+        malformed = [
+            each
+            for each in self._malformed.values()
+            if each.place is None or (each.place.file, each.place.line) not in lines
+        ]
+        self._versions.problems = tuple(dict.fromkeys([*others, *malformed]))
+
+    def _schedule_faults(self, schedules: Mapping[str, Schedule]) -> Mapping[str, ConfigError]:
+        """Return what is wrong with the times of schedules."""
+        if not schedules:
+            return {}
+        from ..workers.cron import schedule_faults  # few projects have schedules
+
+        return schedule_faults(schedules)
+
+    def _check_schedules(self, app: App) -> None:
+        """Raise ConfigError for a schedule of a new version that is wrong, unless it was before."""
+        faults = self._schedule_faults(app.settings.schedules)
+        known = self._schedule_faults(self._versions.app.settings.schedules)
+        if new := [problem for name in faults.keys() - known.keys() for problem in faults[name].problems]:
+            raise ConfigError(new)
+
+    def _check_syntax(self, path: Path) -> None:
+        self._malformed.pop(str(path), None)
+        if path.suffix != ".py" or not path.is_file():
+            return
+        try:
+            compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, OSError) as error:
+            why, place = describe_import_error(error, self.directory)
+            self._malformed[str(path)] = Problem(path="", message=why, place=place)
+
+    async def _check_flows(self) -> None:
+        """Check all definitions, and keep the last good version of each that is wrong."""
+        app = self._versions.app
+        self._flows = self._look(app)
+        paths = {str(file.path) for file in self._flows.values()}
+        for path in self._good.keys() - paths:
+            del self._good[path]
+            app.definitions.kept.pop(path, None)
+        self._flow_problems = dict.fromkeys(paths, ())
+        for file in self._flows.values():
+            path, place = str(file.path), python_place(file.path)
+            good = self._good.get(path)
+            problems = await self._problems_in(app, file)
+            if not problems:
+                self._good[path] = file, app.load(file.path) if place is None else load_from_python(*place)
+            elif good is not None and file.stamp is not None and not good[0].is_unchanged():
+                app.definitions.kept[path] = KeptVersion(file.path, file.stamp, good[1])
+            self._flow_problems[path] = problems
+
+    def _look(self, app: App) -> Mapping[str, FlowFile]:
+        """Return the definitions that are served, by id, as their files are now."""
+        listed = app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
+        return {id: file for id, file in listed.look().items() if listed.is_named or is_definition(file)}
+
+    async def _problems_in(self, app: App, file: FlowFile) -> Sequence[Problem]:
+        """Return what is wrong with a definition as its file is now."""
+        app.definitions.kept.pop(str(file.path), None)
+        try:
+            loaded = await app.definitions.find_async(file.path, connect=True)
+            problems = app.definitions.check(loaded, unknown_tools="problem").problems
+            return list(map(_with_short_path, problems))
+        except (RopewalkError, OSError) as error:
+            return _problems_of(error)
+
+    def _shown(self, path: Path) -> str:
+        directory = _real(self.directory)
+        return str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path)
+
+
+def _problems_of(error: Exception) -> Sequence[Problem]:
+    problems = error.problems if isinstance(error, InvalidFlow | ConfigError) else ()
+    return list(map(_with_short_path, problems)) or [Problem(path="", message=str(error))]
+
+
+def _with_short_path(problem: Problem) -> Problem:
+    """Return a problem with the path of its file as people write it."""
+    place = problem.place
+    if place is None or not os.path.isabs(place.file):
+        return problem
+    return replace(problem, place=replace(place, file=display_path(Path(place.file))))
+
+
+def _real(path: Path | str) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_in(problem: Problem, paths: Iterable[Path]) -> bool:
+    return problem.place is not None and _real(Path(problem.place.file)) in paths

@@ -1,0 +1,163 @@
+"""A worker for a store in SQLite: it executes queued runs and starts what schedules say, in this process.
+
+Any number of processes may do so on one file. A run that is cancelled here, or whose process dies, is queued as before,
+and the next process continues it from its journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from ..config.settings import Queue, WorkerLimits
+from ..engine.engine import Job
+from ..errors import Fenced, RopewalkError, RunBusy, StoreError, UnknownLanguage
+from ..journal.protocol import Log, RunRow
+from ..journal.run_ids import new_run_id
+from .dbos_adapter import code_version
+from .run_queue import RunQueue
+
+log = logging.getLogger("ropewalk.workers")
+_PAUSE: Final = 0.5  # seconds between looks for runs that another process has queued
+_LEFT_ALONE: Final = 60.0  # seconds between attempts to claim a run that cannot be read
+_BEAT: Final = 2.0  # seconds between heartbeats, and between looks for runs of dead processes
+
+
+class LocalWorker:
+    """Executes the queued runs of a project, with the limits of its queues."""
+
+    def __init__(
+        self,
+        queue: RunQueue,
+        project: str | None,
+        queues: Mapping[str, Queue],
+        limits: WorkerLimits,
+        make_job: Callable[[RunRow], Awaitable[Job]],
+        continue_run: Callable[[Job, Log], Awaitable[Any]],
+        failed_result: Callable[[RunRow, RopewalkError], dict[str, Any]],
+    ) -> None:
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{new_run_id()[-12:]}"
+        self._queue, self._project, self._queues, self._limits = queue, project, queues, limits
+        self._make_job, self._continue_run, self._failed_result = make_job, continue_run, failed_result
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unreadable: dict[str, float] = {}  # until when runs are left alone, by id
+        self._stop = asyncio.Event()
+        self._wake = asyncio.Event()
+
+    async def work(
+        self, started: Callable[[], None] = lambda: None, stopped: Callable[[], None] = lambda: None
+    ) -> None:
+        """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(self._wake.set)
+
+        unsubscribe = self._queue.subscribe(wake)
+        await asyncio.to_thread(self._look_after_store)
+        looking = asyncio.ensure_future(self._look_repeatedly())
+        started()
+        try:
+            while not self._stop.is_set():
+                try:
+                    await self.take_runs()
+                except StoreError as error:
+                    log.warning("could not look for queued runs: %s", error)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), _PAUSE)
+                self._wake.clear()
+            stopped()
+            if self._tasks:
+                await asyncio.wait(self._tasks.values(), timeout=self._limits.grace)
+        finally:
+            unsubscribe()
+            tasks = [looking, *self._tasks.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            with contextlib.suppress(StoreError):  # the others see that this process is gone
+                await asyncio.to_thread(self._queue.remove_worker, self.id)
+
+    def stop(self) -> None:
+        """Take no more runs, and finish those in progress; a second call releases these, too."""
+        if self._stop.is_set():
+            for task in self._tasks.values():
+                task.cancel()
+        self._stop.set()
+        self._wake.set()
+
+    async def take_runs(self) -> None:
+        """Begin the runs that are due, as far as there is room."""
+        room = self._limits.concurrency - len(self._tasks)
+        if room <= 0:
+            return
+        now = time.monotonic()
+        self._unreadable = {id: until for id, until in self._unreadable.items() if until > now}
+        limit = room + len(self._unreadable)
+        for run_id in await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, limit):
+            if run_id in self._tasks or run_id in self._unreadable or len(self._tasks) >= self._limits.concurrency:
+                continue
+            try:
+                opened = await self._queue.claim(run_id, self._queues)
+            except RunBusy:  # another process was faster, or the queue is at its limit now
+                continue
+            except StoreError as error:  # one unreadable run must not keep the others
+                log.error("run %s cannot begin; trying again in a minute: %s", run_id, error)
+                self._unreadable[run_id] = now + _LEFT_ALONE
+                continue
+            task = self._tasks[run_id] = asyncio.ensure_future(self._execute(opened))
+            task.add_done_callback(lambda _, id=run_id: self._on_end(id))  # type: ignore[misc]
+
+    def _on_end(self, run_id: str) -> None:
+        del self._tasks[run_id]
+        self._wake.set()  # there is room for another run
+
+    async def _execute(self, opened: Log) -> None:
+        """Execute a run to its ending, or to a wait."""
+        run_id = opened.run.id
+        try:
+            try:
+                job = await self._make_job(opened.run)
+            except BaseException as missing:
+                if not isinstance(missing, RopewalkError) or isinstance(missing, (StoreError, UnknownLanguage)):
+                    await opened.release()
+                    raise
+                log.warning("run %s failed, because this process cannot execute it: %s", run_id, missing)
+                error = {"message": str(missing), "kind": type(missing).__name__}
+                await opened.finish("failed", self._failed_result(opened.run, missing), error)
+                return
+            job.park = True
+            await self._continue_run(job, opened)
+        except (Fenced, RunBusy):  # another process has the run
+            pass
+        except StoreError as error:
+            log.warning("run %s is queued again: %s", run_id, error)
+        except Exception as error:
+            log.exception("run %s failed inside Ropewalk and is parked", run_id)
+            message = f"parked: the run cannot continue: {error}; to let a worker try again, release the run"
+            await asyncio.to_thread(self._queue.park, run_id, message)
+
+    async def _look_repeatedly(self) -> None:
+        while True:
+            await asyncio.sleep(_BEAT)
+            try:
+                await asyncio.to_thread(self._look_after_store)
+            except StoreError as error:
+                log.warning("could not record that this process is alive: %s", error)
+
+    def _look_after_store(self) -> None:
+        """Record a heartbeat, and release the queued runs of dead processes."""
+        about = {
+            "concurrency": self._limits.concurrency,
+            "queues": list(self._queues),
+            "version": code_version(),
+            "project": self._project,
+        }
+        self._queue.record_heartbeat(self.id, about)
+        self._queue.release_dead(self._limits.recoveries)

@@ -1,0 +1,306 @@
+"""Queued runs and schedules in a store on SQLite: any process that serves or works executes them, each once."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from faults.scene import Scene, kill
+from patience import until
+from ropewalk import App, tool
+from ropewalk.app.executing import executing
+from ropewalk.app.project_versions import ProjectVersions
+from ropewalk.config.settings import Queue, Schedule, WorkerLimits, WorkerSettings
+from ropewalk.doors.cli.doctor import unfinished
+from ropewalk.doors.cli.session import warn_of_idle_schedules
+from ropewalk.doors.http.site import make_site
+from ropewalk.errors import NotFound, RunBusy, StoreError
+from ropewalk.journal.sql.leases import this_process
+from ropewalk.workers.local_worker import LocalWorker
+from ropewalk.workers.run_queue import RunQueue
+
+CHAIN = "kind: chain\nname: c\nnodes: [{id: a, type: tool, tool: hold, params: {at: $input.at}}]\n"
+DOCUMENT = {
+    "kind": "chain",
+    "name": "c",
+    "nodes": [{"id": "a", "type": "tool", "tool": "hold", "params": {"at": "$input.at"}}],
+}
+YEARLY = Schedule(cron="0 0 1 1 *", flow="c.yaml", input={"at": "yearly"})
+DEAD = replace(this_process(), pid=2**22 + 1).dump()
+STEPS = """
+kind: chain
+name: s
+nodes:
+  - {id: first, type: tool, tool: async_step, params: {at: first}}
+  - {id: long, type: tool, tool: wait_for_file, params: {at: long, name: go}}
+"""
+WAITS = """
+kind: chain
+name: w
+nodes:
+  - {id: first, type: tool, tool: hold, params: {at: first}}
+  - {id: ask, type: wait, event: go}
+  - {id: last, type: tool, tool: hold, params: {at: last}}
+"""
+
+
+class Project:
+    """Apps on one store, whose tool `hold` notes its calls and waits for `go` if there is one."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder, self.settings = folder, WorkerSettings(**settings)
+        self.calls: list[str] = []
+        self.at_once = 0
+        self.go: asyncio.Event | None = None
+        (folder / "c.yaml").write_text(CHAIN)
+
+    def app(self) -> App:
+        @tool
+        async def hold(at: str) -> str:
+            self.calls.append(at)
+            self.at_once += 1
+            if self.go is not None:
+                await self.go.wait()
+            else:
+                await asyncio.sleep(0)
+            self.at_once -= 1
+            return at
+
+        app = App(self.folder / "x.db", tools=[hold], settings=self.settings)
+        app.context.project = str(self.folder)
+        return app
+
+    async def submit(self, app: App, count: int, **how: Any) -> list[str]:
+        return [await app.submit(CHAIN, {"at": str(n)}, **how) for n in range(count)]
+
+
+async def ended(app: App, ids: list[str]) -> list[str]:
+    return [outcome.status for outcome in await asyncio.gather(*map(app.wait, ids))]
+
+
+@pytest.mark.anyio
+async def test_two_processes_execute_each_queued_run_once(tmp_path: Path) -> None:
+    project = Project(tmp_path, queues={"q": Queue()})
+    async with project.app() as app, project.app() as other:
+        ids = await project.submit(app, 20, queue="q")
+        assert set(app.runs.liveness_of([app.runs.row(id) for id in ids]).values()) == {"queued"}
+        assert "no worker is running" in str(app.workers.unattended(ids[0]))
+        async with executing(ProjectVersions(app)), executing(ProjectVersions(other)):
+            assert await ended(app, ids) == ["completed"] * 20
+            assert app.workers.unattended(ids[0]) is None
+            assert len(app.workers.list()) == 2
+        assert sorted(project.calls) == sorted(str(n) for n in range(20))
+        assert app.workers.list() == []
+        # The same id is the same run, and a name without a queue is an error.
+        assert await app.submit(CHAIN, {"at": "0"}, run_id=ids[0]) == ids[0]
+        with pytest.raises(NotFound, match="queue"):
+            await app.submit(CHAIN, {"at": "0"}, queue="p")
+    async with App("memory") as app:
+        with pytest.raises(StoreError, match="queues no runs"):
+            await app.submit(CHAIN)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("queue", "first", "within", "later"),  # runs that may begin at once, after one has ended, and after the period
+    [
+        (Queue(concurrency=2), 2, 1, 1),
+        (Queue(worker_concurrency=1), 1, 1, 1),
+        (Queue(concurrency=4, worker_concurrency=3), 3, 1, 1),
+        (Queue(limit=2, period=60), 2, 0, 2),
+        (Queue(limit=5, period=60, concurrency=1), 1, 1, 1),
+        (Queue(), 6, 0, 0),
+    ],
+)
+async def test_the_limits_of_a_queue_hold(tmp_path: Path, queue: Queue, first: int, within: int, later: int) -> None:
+    project, now, mine = Project(tmp_path, queues={"q": queue}), [1000.0], str(tmp_path)
+    async with project.app() as app:
+        runs = RunQueue(app.store, lambda: now[0])  # type: ignore[arg-type]
+        queues = {"q": queue, "default": Queue()}
+        ids = await project.submit(app, 6, queue="q")
+        assert runs.due_runs(queues, "/of/another/project", 9) == []
+        assert runs.due_runs(queues, mine, 9) == ids[:first]
+        claimed = [await runs.claim(id, queues) for id in ids[:first]]
+        for id in ids:  # another process has it, or it is beyond the limit
+            with pytest.raises(RunBusy):
+                await runs.claim(id, queues)
+        other = await app.submit(CHAIN, {"at": "x"})
+        assert runs.due_runs(queues, mine, 9) == [other]  # the limit of a queue is not that of another
+        await claimed[0].finish("completed", {})
+        now[0] += 59.9
+        assert len(runs.due_runs({"q": queue}, mine, 9)) == within
+        now[0] += 0.2
+        assert len(runs.due_runs({"q": queue}, mine, 9)) == later
+        for log in claimed[1:]:
+            await log.release()
+
+
+@pytest.mark.anyio
+async def test_a_worker_takes_the_most_urgent_runs_that_it_has_room_for(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.go = asyncio.Event()
+    async with project.app() as app:
+        queue = app.workers.registry
+        assert isinstance(queue, RunQueue)
+        await project.submit(app, 3)
+        await app.submit(CHAIN, {"at": "urgent"}, priority=1)
+        worker = LocalWorker(
+            queue, str(tmp_path), {"default": Queue()}, WorkerLimits(concurrency=2, grace=0),
+            app.jobs.for_existing, app.jobs.continue_run, lambda row, missing: {},
+        )  # fmt: skip
+        for _ in range(2):
+            await worker.take_runs()
+            assert queue.count_waiting_runs() == {"default": 2}
+        await until(lambda: project.at_once == 2)
+        assert project.calls == ["urgent", "0"]
+        # Released runs are queued as before, for the next process.
+        worker.stop()
+        await worker.work()
+        assert queue.count_waiting_runs() == {"default": 4}
+
+
+@pytest.mark.anyio
+async def test_a_queued_run_waits_in_no_process_and_continues_where_there_is_one(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    async with project.app() as app:
+        run_id = await app.submit(WAITS)
+        async with executing(ProjectVersions(app)):
+            assert (await app.wait(run_id, park=True)).status == "waiting"
+        app.runs.send(run_id, "go", 1)
+        assert app.runs.liveness_of([app.runs.row(run_id)]) == {run_id: "queued"}
+        async with executing(ProjectVersions(app)):
+            assert (await app.wait(run_id)).status == "completed"
+    assert project.calls == ["first", "last"]
+
+
+@pytest.mark.anyio
+async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schedules = {
+        "often": Schedule(cron="* * * * * *", flow="c.yaml", input={"at": "often"}),
+        "yearly": YEARLY,
+        "gone": Schedule(cron="0 0 1 1 *", flow="gone.yaml"),
+    }
+    project = Project(tmp_path, schedules=schedules)
+    async with project.app() as app:
+        await warn_of_idle_schedules(app)
+        said = capsys.readouterr().err
+        assert "nothing executes the schedules often, yearly, gone; start `ropewalk serve` or `ropewalk worker`" in said
+        async with executing(ProjectVersions(app)):
+            await until(lambda: "often" in project.calls)
+            assert not app.workers.idle_schedules()
+            app.schedules.pause("often")
+            app.schedules.pause("yearly")
+            by_hand = await app.schedules.run("yearly")
+            assert (await app.wait(by_hand)).result == {"a": "yearly"}
+            with pytest.raises(NotFound):
+                await app.schedules.run("gone")
+        often = {row.name: row for row in app.schedules.list()}["often"]
+        assert (often.paused, often.status, often.next) == (True, "completed", None)
+        times = [row.id for row in app.runs.list() if row.id.startswith("schedule/often/")]
+        assert len(set(times)) == len(times) == project.calls.count("often")
+        assert app.workers.idle_schedules() == ["often", "yearly", "gone"]
+
+
+@pytest.mark.anyio
+async def test_a_run_started_over_http_goes_to_its_queue(tmp_path: Path) -> None:
+    project = Project(tmp_path, queues={"q": Queue()})
+    async with project.app() as app, executing(ProjectVersions(app)):
+        transport = httpx2.ASGITransport(make_site(app, None))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            body = {"document": DOCUMENT, "input": {"at": "x"}, "queue": "q", "priority": 3, "wait": 60}
+            done = (await client.post("/api/runs", json=body)).json()
+            assert (done["status"], done["result"]) == ("completed", {"a": "x"})
+            row = app.runs.row(done["runId"])
+            assert row is not None
+            assert row.context is not None
+            assert (row.context["queue"], row.context["priority"]) == ("q", 3)
+            refused = await client.post("/api/runs", json={**body, "queue": "p"})
+            assert (refused.status_code, "q" in refused.text) == (404, True)
+
+
+@pytest.mark.anyio
+async def test_a_changed_project_executes_what_comes_and_the_earlier_version_ends_what_it_has(tmp_path: Path) -> None:
+    earlier, later = Project(tmp_path), Project(tmp_path, schedules={"s": YEARLY})
+    earlier.go = asyncio.Event()
+    async with earlier.app() as app:
+        versions = ProjectVersions(app)
+        async with executing(versions):
+            first = await app.submit(CHAIN, {"at": "first"})
+            await until(lambda: earlier.at_once == 1)
+            versions.replace(later.app())
+            second = await versions.app.submit(CHAIN, {"at": "second"})
+            assert (await versions.app.wait(second)).status == "completed"
+            assert (earlier.calls, later.calls) == (["first"], ["second"])
+            assert [row.name for row in versions.app.schedules.list()] == ["s"]
+            earlier.go.set()
+            assert (await app.wait(first)).status == "completed"
+            earlier.go.clear()
+            third = await app.submit(CHAIN, {"at": "third"})
+            assert (await versions.app.wait(third)).result == {"a": "third"}
+        await versions.close()
+        assert (earlier.calls, later.calls) == (["first"], ["second", "third"])
+
+
+@pytest.mark.anyio
+async def test_a_server_may_leave_queued_runs_to_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = Project(tmp_path, schedules={"s": YEARLY}, limits=WorkerLimits(in_server=False))
+    async with project.app() as app:
+        run_id = await app.submit(CHAIN, {"at": "x"})
+        async with executing(ProjectVersions(app)):
+            await warn_of_idle_schedules(app)
+            assert app.workers.list() == []
+        assert "nothing executes the schedule s;" in capsys.readouterr().err
+        assert [finding[:3] for finding in unfinished(app)] == [
+            ("runs", "ok", "unfinished: 1 queued, 0 executing, 0 waiting, 0 parked, 0 interrupted")
+        ]
+        assert app.runs.row(run_id).status == "running"  # type: ignore[union-attr]
+
+
+@pytest.mark.anyio
+async def test_a_run_that_kills_its_processes_is_parked_and_the_others_continue(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    async with project.app() as app:
+        queue, store = app.workers.registry, app.store
+        assert isinstance(queue, RunQueue)
+        poison, other = await project.submit(app, 2)
+        for _ in range(3):
+            log = await queue.claim(poison, {"default": Queue()})
+            store._writer.watch.remove(log)  # its process is gone
+            queue.run_in_transaction(lambda c: c.execute("UPDATE lease SET owner = ? WHERE owner IS NOT NULL", (DEAD,)))
+            assert store.recoverable() == []  # it is the queue that leads it to another process
+            queue.release_dead(2)
+        assert app.runs.row(poison).status == "parked"  # type: ignore[union-attr]
+        async with executing(ProjectVersions(app)):
+            assert (await app.wait(other)).status == "completed"
+            app.workers.release(poison)
+            assert (await app.wait(poison)).status == "completed"
+
+
+@pytest.mark.process
+def test_queued_runs_survive_a_killed_process(tmp_path: Path) -> None:
+    scene = Scene(tmp_path / "p", STEPS)
+    (scene.folder / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n[queues.q]\nconcurrency = 1\n')
+
+    async def put() -> None:
+        async with App.open(scene.folder) as app:
+            for id in "xy":
+                await app.submit(scene.folder / "chain.yaml", run_id=id, queue="q")
+
+    asyncio.run(put())
+    killed = scene.start("worker")
+    scene.until(lambda: "long" in scene.started())
+    kill(killed)
+    assert scene.started() == ["first", "long"]  # one run at a time
+    (scene.folder / "go").touch()
+    again = scene.start("serve", "--port", "0")
+    scene.until(lambda: [scene.row(id).status for id in "xy"] == ["completed"] * 2)  # type: ignore[union-attr]
+    # What was recorded is not repeated; the call that was interrupted is.
+    assert scene.started() == ["first", "long", "long", "first", "long"]
+    again.send_signal(signal.SIGTERM)
+    again.communicate()
