@@ -302,6 +302,29 @@ def test_a_stack_is_bounded_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -
     assert "s3cret" not in json.dumps(error)
 
 
+@tool
+async def late_in_loop() -> None:
+    """Never ends."""
+    await asyncio.Event().wait()
+
+
+@tool
+def late_in_thread() -> None:
+    """Ends when nobody waits any more."""
+    threading.Event().wait(0.1)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("name", ["late_in_loop", "late_in_thread"])
+async def test_a_call_that_does_not_end_in_time_has_the_place_of_its_function(durable: bool, name: str) -> None:
+    flow = {"kind": "chain", "name": "c", "nodes": [{"id": "b", "type": "tool", "tool": name, "timeout": 5}]}
+    async with App(MemoryStore(durable=durable), tools=[late_in_loop, late_in_thread]) as app:
+        [error] = (await app.run(flow)).errors
+    assert (error["kind"], error["at"], "stack" in error) == (
+        "ToolTimeout", f"{HERE}:{line_of(f'def {name}')} in {name}", False
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("durable", [False, True])
 async def test_the_message_of_an_exception_has_no_secret_of_the_environment(
     durable: bool, monkeypatch: pytest.MonkeyPatch
