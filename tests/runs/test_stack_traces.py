@@ -29,6 +29,7 @@ from ropewalk.doors.mcp.results import flow_failed
 from ropewalk.engine import stack_trace
 from ropewalk.errors import FlowFailed, StoreError
 from ropewalk.events import Event
+from ropewalk.expr import TRANSFORMS
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.telemetry import instrument
 from ropewalk.telemetry.logs import RunLog
@@ -300,6 +301,22 @@ def test_a_stack_is_bounded_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -
     assert "bytes are left out" in error["stack"]
     assert "first $secret.STACK_KEY" in error["stack"]
     assert "s3cret" not in json.dumps(error)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_a_registered_transform_that_fails_has_its_stack(durable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRANSFORMS, "looks_up", lambda value: look_up("missing"))
+    of_type = {"input": [1], "transform": {"type": "CUSTOM", "config": {"function": "looks_up"}}}
+    async with App(MemoryStore(durable=durable)) as app:
+        for node in (
+            of_type,
+            {"input": "${custom('looks_up', 1)}"},
+            {"input": 1, "condition": "custom('looks_up', 1)"},
+        ):
+            nodes = [{"id": "b", "type": "transform", **node}]
+            [error] = (await app.run({"kind": "chain", "name": "c", "nodes": nodes})).errors
+            assert (error["kind"], error["at"]) == ("ExpressionError", LOOK_UP)
+            assert error["stack"].endswith(FRAME)
 
 
 @tool

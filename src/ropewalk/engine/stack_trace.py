@@ -113,7 +113,12 @@ def _is_wrapper(error: BaseException) -> bool:
     if code is not None and _folded_name(code.co_filename) is None:
         return False  # user code raised it, such as a ToolError with a cause
     if isinstance(error, (ExpressionError, InvalidValue)):
-        return error.__cause__ is not None and _place(error.__cause__, "") is not None  # of a registered transform
+        cause = error.__cause__
+        for _ in range(_MAX_CHAIN):  # an error of a call has that of the function as its cause
+            if not isinstance(cause, (ExpressionError, InvalidValue)) or cause.__cause__ is None:
+                break
+            cause = cause.__cause__
+        return cause is not None and _place(cause, "") is not None  # of a registered transform
     if type(error) is RuntimeError:
         # `tools/backends/local.py` makes it of SystemExit and the like.
         return exception_text(error).startswith("it raised ")
