@@ -244,6 +244,7 @@ class ExpressionError(RopewalkError):
     """
 
     others: tuple[ExpressionError, ...] = ()
+    is_of_text = False  # True if the whole text may be meant as text
 
     def __init__(
         self,

@@ -38,6 +38,22 @@ def test_tools_are_listed_shown_and_called(project):
     assert project("tools", "call", "add", "--input", '{"a": 1}').out.strip() == "2"
 
 
+def test_editors_get_the_tools_of_providers_and_a_server_that_is_down_is_named(project):
+    tool = '{name = "get-order", inputSchema = {properties = {id = {type = "integer"}}, required = ["id"]}}'
+    settings = (project.home / "ropewalk.toml").read_text()
+    settings += f'[providers.shop]\nurl = "https://shop.example.com"\ntools = [{tool}]\n'
+    project.write("ropewalk.toml", f'{settings}[mcp.down]\ncommand = "no-such-program"\n')
+    done = project("tools", "stubs", "types", "--json")
+    assert (done.code, done.data["servers"]) == (1, {"down": None, "shop": 1}), done.err
+    text = (project.home / "types" / "ropewalk" / "servers" / "__init__.pyi").read_text()
+    assert "async def get_order(*, id: int) -> Any:" in text
+    assert "down: Any" in text
+    schema = project("schema", "chain", "--tools")
+    assert "no-such-program" in schema.err
+    known = json.loads(schema.out)["$defs"]["tool"]["anyOf"][0]
+    assert {"shop:get-order", "upper"} <= set(known["enum"])
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

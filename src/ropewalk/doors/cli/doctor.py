@@ -42,7 +42,7 @@ from ..remedies import Door, word_remedy
 from .dispatch import FAILED, Answer
 from .options import Json, NoCode, Project, StoreAddress, read_seconds
 from .output import columns
-from .session import Interrupts, directory, with_app
+from .session import Interrupts, directory, how_to_execute, with_app
 from .streams import write_stdout
 
 if TYPE_CHECKING:
@@ -428,7 +428,8 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
         if file is not None and is_there(file):  # in a file, runs can be queued
             yield from _check_workers(app)
         elif app.settings.schedules:
-            yield Finding("workers", "note", _nobody(app))
+            advice = "start `ropewalk serve` or `ropewalk worker`" if file is not None else "use a store in a file"
+            yield Finding("workers", "note", _nobody(app, advice))
         return
     dbos_version = _installed_version("dbos")
     if dbos_version is None:
@@ -456,7 +457,7 @@ def _check_workers(app: App) -> Iterator[Finding]:
     from ...workers.queues import describe_other_versions, is_of_this_version
 
     if not alive:
-        yield Finding("workers", "fault" if total else "note", _nobody(app))
+        yield Finding("workers", "fault" if total else "note", _nobody(app, how_to_execute(app)))
     elif not any(map(is_of_this_version, alive)):
         yield Finding("workers", "fault" if total else "note", f"{len(alive)}, but {describe_other_versions(alive)}")
     else:
@@ -467,12 +468,11 @@ def _check_workers(app: App) -> Iterator[Finding]:
         yield Finding("queues", "ok", f"queued: {queues}" if total else "no queued runs")
 
 
-def _nobody(app: App) -> str:
+def _nobody(app: App, advice: str) -> str:
     """Say that no process executes queued runs and schedules, and what does."""
     names = ", ".join(app.settings.schedules)
     schedules = f", so nothing executes the schedules ({names})" if names else ""
-    commands = "ropewalk worker" if app.distributed else "ropewalk worker, or ropewalk serve"
-    return f"no worker is running{schedules}; start one with: {commands}"
+    return f"no worker is running{schedules}; {advice}"
 
 
 def _check_agents(app: App, config: Config) -> Iterator[Finding]:

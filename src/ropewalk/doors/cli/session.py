@@ -37,6 +37,7 @@ from ...errors import (
     StoreError,
     describe_exception,
     install_command,
+    message_of,
 )
 from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_there
 from ...journal.sqlite.wal_check import orphan_wal
@@ -333,8 +334,16 @@ async def warn_of_idle_schedules(app: App) -> None:
     names = await asyncio.to_thread(app.workers.idle_schedules) if app.settings.schedules else ()
     if names:
         what = f"schedule {names[0]}" if len(names) == 1 else f"schedules {', '.join(names)}"
-        who = "`ropewalk worker`" if app.distributed else "`ropewalk serve` or `ropewalk worker`"
-        notify(f"warning: nothing executes the {what}; start {who}", logging.WARNING)
+        notify(f"warning: nothing executes the {what}; {how_to_execute(app)}", logging.WARNING)
+
+
+def how_to_execute(app: App) -> str:
+    """Say what executes queued runs and schedules with the store and the settings of an app."""
+    try:
+        commands = "`ropewalk serve` or `ropewalk worker`" if app.workers.executes_here else "`ropewalk worker`"
+        return f"start {commands}" if app.workers.registry else ""
+    except StoreError as error:
+        return message_of(error)
 
 
 def _explain_loop_end(error: BaseException, interrupts: Interrupts) -> BaseException | None:
