@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ from ropewalk.app.reload import Reload, Reloader
 from ropewalk.doors.cli.dev import matters
 from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
+from ropewalk.tools.source import Source
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +63,7 @@ class Project:
     """A project in a folder, and a server in this process."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.store = folder, "memory"
         self.client: Any = None
         self.reloader: Any = None
         self.versions: Any = None
@@ -83,9 +86,9 @@ class Project:
     @asynccontextmanager
     async def served(self, files: Mapping[str, str] = EMPTY) -> AsyncIterator[Project]:
         self.write({**FILES, **files})
-        async with App.open(self.folder, store="memory") as app:
+        async with App.open(self.folder, store=self.store) as app:
             self.versions = ProjectVersions(app)
-            self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store="memory"))
+            self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store=self.store))
             files_of = lambda app: FlowFiles(app, self.folder)  # noqa: E731
             transport = httpx2.ASGITransport(make_site(self.versions, None, files_of=files_of))
             try:
@@ -144,17 +147,25 @@ async def test_a_run_in_progress_keeps_its_tools(project: Project, wait: Any, an
         assert (await project.client.get("/api/runs/r")).json()["result"]["say"] == "old x"
 
 
-async def test_an_earlier_version_is_closed_when_its_last_run_has_ended(project: Project) -> None:
+async def test_an_earlier_version_is_closed_and_forgotten_when_its_last_run_has_ended(project: Project) -> None:
+    project.store = "runs.db"  # a store in memory keeps the objects of its runs
     async with project.served({"talk.json": chain(ASK, SAY)}):
-        first, closed = project.versions.app, asyncio.Event()
-        first.toolbox.close = lambda: closed.set() or asyncio.sleep(0)
+        closed = asyncio.Event()
+
+        class Closing(Source):
+            async def close(self) -> None:
+                closed.set()
+
+        await project.change({"parts/helper.py": 'WORD = "second"'})
+        second = weakref.ref(project.versions.app)
+        second().toolbox._sources += (Closing(),)
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
-        await project.change({"parts/helper.py": 'WORD = "new"'})
-        await project.change({"parts/helper.py": 'WORD = "newer"'})
+        await project.change({"parts/helper.py": 'WORD = "third"'})
         assert not closed.is_set()
         await project.client.post("/api/runs/r/approve", json={})
         await closed.wait()
-        assert await project.say() == "newer x"
+        assert await project.say() == "third x"
+        await until(lambda: gc.collect() >= 0 and second() is None)
 
 
 @pytest.mark.parametrize(
