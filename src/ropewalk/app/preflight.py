@@ -5,12 +5,8 @@ Refused here: running anything.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from functools import partial
-=======
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
->>>>>>> main
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..argument_checks import wrong_type
