@@ -119,6 +119,7 @@ class Project:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterable[Project]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     before = set(sys.modules)
     yield Project(tmp_path)
     for name in set(sys.modules) & {"reload_words", "parts", "parts.helper"} - before:
@@ -161,10 +162,10 @@ async def test_an_earlier_version_is_closed_and_forgotten_when_its_last_run_has_
         second().toolbox._sources += (Closing(),)
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
         await project.change({"parts/helper.py": 'WORD = "third"'})
+        assert await project.say() == "third x"
         assert not closed.is_set()
         await project.client.post("/api/runs/r/approve", json={})
         await closed.wait()
-        assert await project.say() == "third x"
         await until(lambda: gc.collect() >= 0 and second() is None)
 
 
@@ -224,6 +225,19 @@ async def test_a_deleted_module_and_a_deleted_configuration_are_errors(project: 
         await project.change({"reload_words.py": WORDS, "ropewalk.toml": CONFIG, "parts/helper.py": 'WORD = "back"'})
         assert (await project.listed())[1] == []
         assert await project.say() == "back x"
+
+
+async def test_after_a_failed_import_tools_still_import_the_modules_of_their_version(project: Project) -> None:
+    late = WORDS.replace("from parts import helper\n", "").replace(
+        "    return", "    from parts import helper\n    return"
+    )
+    async with project.served({"reload_words.py": late}):
+        assert await project.say() == "old x"
+        broken = {"parts/helper.py": 'WORD = "new"', "reload_words.py": "from parts import helper\n1 / 0\n" + late}
+        assert (await project.change(broken)).problems
+        assert await project.say() == "old x"
+        await project.change({"reload_words.py": late})
+        assert await project.say() == "new x"
 
 
 async def test_flows_in_python_keep_their_last_good_version_with_their_own_tools(project: Project) -> None:
@@ -302,6 +316,18 @@ async def test_a_server_is_started_again_only_when_its_settings_change(project: 
         assert second != first
         await until(lambda: not Path(f"/proc/{first}").exists())
     await until(lambda: not Path(f"/proc/{second}").exists())
+
+
+async def test_a_silent_server_does_not_delay_the_next_change(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.app.reload._PATIENCE", 0.01)
+    silent = f'{CONFIG}[mcp.m]\ncommand = "sh"\nargs = ["-c", "cat > /dev/null"]\n'
+    asks = chain({**SAY, "tool": "m:x"})
+    async with project.served({"ropewalk.toml": silent, "asks.json": asks}):
+        assert (await project.change({"talk.json": "{"})).problems
+        assert (await project.change({"talk.json": chain()})).changed == ["talk.json"]
+        assert await project.listed() == (["asks.json", "talk.json"], [])
 
 
 @pytest.mark.parametrize(

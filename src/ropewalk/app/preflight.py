@@ -6,6 +6,7 @@ Refused here: running anything.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..argument_checks import wrong_type
@@ -20,9 +21,10 @@ from ..errors import (
     Remedy,
     ToolError,
 )
+from ..expr.ast import Lit, Obj
 from ..ir import Flow, Graph, Node
 from ..notations.registry import NOTATIONS
-from ..ops import MODEL, calls_of
+from ..ops import MODEL, Call, calls_of
 from ..schema import compile_schema
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
@@ -260,18 +262,25 @@ def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
 
 
 def find_model_checks(
-    flow: Flow, toolbox: Toolbox, own: ModelCheck, visited: set[int] | None = None
+    flow: Flow, toolbox: Toolbox, own: Callable[[str], str | None], visited: set[int] | None = None
 ) -> list[ModelCheck]:
     """Return the availability checks of the models that a flow calls."""
     visited, result = set[int]() if visited is None else visited, list[ModelCheck]()
+    models = {_model_of(node.op) for node in calls_of(flow.body) if node.op.tool == MODEL}
+    result += [partial(own, model) for model in sorted(models)]
     for tool in tools_of(flow.body):
-        if tool == MODEL:
-            result.append(own)
         inner = flow_tool_of(_known(tool, toolbox))
         if inner is not None and inner.host.model_checks is not None and id(inner) not in visited:
             visited.add(id(inner))
             result += inner.host.model_checks(visited)
     return result
+
+
+def _model_of(call: Call) -> str:
+    """Return the model that a call of `ropewalk:model` names; "" for the default, or if only the run knows."""
+    options = dict(call.args.fields).get("options") if isinstance(call.args, Obj) else None
+    model = options.value.get("model") if isinstance(options, Lit) and isinstance(options.value, dict) else None
+    return model if isinstance(model, str) else ""
 
 
 def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:

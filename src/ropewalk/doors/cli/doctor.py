@@ -477,16 +477,17 @@ def _nobody(app: App, advice: str) -> str:
 
 def _check_agents(app: App, config: Config) -> Iterator[Finding]:
     """Check what agents need; it is a fault only if the project has agents."""
-    missing = app.jobs.why_model_unavailable()
-    used = bool(config.claude) or any(_find_agents(app, config.directory))
+    used = bool(config.claude or config.models) or any(_find_agents(app, config.directory))
     if app.distributed:
         yield Finding("model", "note", "workers call the model; their own doctor checks it")
-    elif missing is None:
-        yield Finding("model", "ok", "a key for the Messages API is set; it was not tested")
-    elif used:
-        yield Finding("model", "fault", f"{missing}; agents, chat and n8n build need it")
-    else:
-        yield Finding("model", "note", f"{missing}; only agents need it")
+    for name in () if app.distributed else dict.fromkeys(("", *config.models)):
+        missing, label = app.jobs.why_model_unavailable(name), f"model {name}".strip()
+        if missing is None:
+            yield Finding(label, "ok", "configured; it was not asked")
+        elif used:
+            yield Finding(label, "fault", f"{missing}; agents, chat and n8n build need it")
+        else:
+            yield Finding(label, "note", f"{missing}; only agents need it")
     from ...n8n.node_tools import INSTALL_HINT, SERVER, command_of
 
     if SERVER not in config.servers:  # a configured server has a finding of its own
@@ -509,7 +510,7 @@ def _find_agents(app: App, home: Path) -> Iterator[Path]:
                 loaded = app.load(file)
             except RopewalkError:  # another kind of file, or a definition that `validate` reports
                 continue
-            if app.jobs.why_model_unavailable in app.jobs.model_checks(loaded):
+            if app.jobs.model_checks(loaded):
                 yield file
 
 

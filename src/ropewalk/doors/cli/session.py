@@ -441,12 +441,12 @@ def _existing_store(store: str | None, config: Config) -> str | Store | None:
 _REACH_SECONDS = 2.0
 
 
-async def require_model(app: App, *, reachable: bool = True) -> None:
+async def require_model(app: App, model: str | None = None, *, reachable: bool = True) -> None:
     """Raise ModelError if the model has no key or cannot be reached, before a tool or a server is used."""
-    reason = app.jobs.why_model_unavailable()
+    reason = app.jobs.why_model_unavailable(model or "")
     if reason is not None:
         raise ModelError(reason)
-    check_reachable = getattr(app.model, "check_reachable", None)  # optional for a ModelClient
+    check_reachable = getattr(app.context.client_of(model or ""), "check_reachable", None)  # optional for a ModelClient
     if reachable and check_reachable is not None:
         await check_reachable(_REACH_SECONDS)
 
