@@ -33,6 +33,7 @@ CAMPAIGNS = {
     "cost": "calls that every operation makes at two sizes",
     "faults": "broken processes, files, connections and servers at every position of a run",
     "fuzz": "expressions, documents and values at random",
+    "models": "doors to the models of every maker",
     "pages": "views of the web UI in a browser",
     "plans": "programs from Python's grammar, against Python",
     "properties": "flows at random, against a reference",

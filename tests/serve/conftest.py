@@ -24,8 +24,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "flows" / "yearly.yaml").write_text(
         "kind: chain\nname: yearly\nnodes: [{id: a, type: tool, tool: add, args: {a: 1}}]\n"
     )
-    schedule = '[schedules.yearly]\ncron = "30 2 29 2 *"\nflow = "flows/yearly.yaml"\n'
-    yield from serve(folder, settings=f'strict_output = ["misfit"]\n{schedule}')
+    settings = 'strict_output = ["misfit"]\n[limits]\nlog_lines = 100\n'
+    settings += '[schedules.yearly]\ncron = "30 2 29 2 *"\nflow = "flows/yearly.yaml"\n'
+    yield from serve(folder, settings=settings)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import importlib
 import os
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,7 @@ from ..notations.agent import ENDS
 from ..schema_drafts import modern_schema
 from ..values import Json, digest
 from .decision import REASONS, json_instruction
+from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
 from .request_checks import REFUSAL_STATUSES, find_refused_part, limit_thinking, to_sendable_request
 
@@ -62,7 +63,7 @@ def _has_cache_mark(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_cache_mark, value))
 
 
-def estimate_cost(model: str, usage: Mapping[str, int]) -> float | None:
+def estimate_cost(model: str, usage: Mapping[str, int], provider: str = "anthropic") -> float | None:
     """Return the cost of a turn's tokens in US dollars; None if the model's price is not known."""
     try:
         from genai_prices import Usage, calc_price
@@ -76,7 +77,7 @@ def estimate_cost(model: str, usage: Mapping[str, int]) -> float | None:
         output_tokens=usage.get("output_tokens", 0),
     )
     try:
-        return float(calc_price(tokens, model_ref=model, provider_id="anthropic").total_price)
+        return float(calc_price(tokens, model_ref=model, provider_id=provider.partition("-")[0]).total_price)
     except LookupError:
         return None
 
@@ -224,8 +225,11 @@ class ClaudeClient:
             raise no_price_error(body["model"])
         self._check_refused(body, request)
         try:
-            answer = await self._send(client, body, request, on_piece)
+            with noticing() as foreign:
+                answer = await self._send(client, body, request, on_piece)
         except APIStatusError as error:
+            if foreign:
+                raise ModelError(foreign[0]) from error
             part = find_refused_part(_message_of(error), body) if error.status_code in REFUSAL_STATUSES else None
             self._remember(part, body, _message_of(error))
             raise _refused_error(error, part) from error
@@ -276,7 +280,7 @@ class ClaudeClient:
 
             # Not the SDK's own default: that one, if its loop ended without `close`, closes itself in another loop.
             client = AsyncAnthropic(
-                http_client=DefaultAsyncHttpxClient(timeout=self.settings.timeout),
+                http_client=DefaultAsyncHttpxClient(timeout=self.settings.timeout, event_hooks={"response": [check]}),
                 api_key=self._key,
                 base_url=self.settings.base_url,
                 max_retries=self.settings.max_retries,
@@ -311,11 +315,11 @@ class ClaudeClient:
         max_tokens = request.max_tokens or self.settings.max_tokens
         # `effort` is an option here, but belongs to `output_config` in the API.
         options = limit_thinking(dict(request.options), max_tokens)
-        effort = options.pop("effort", None)
+        effort, extra = options.pop("effort", None), options.pop("extra", None)
         body: dict[str, Any] = {
             "model": model,
             "max_tokens": max_tokens,
-            "messages": list(request.messages),
+            "messages": _without_other_providers(request.messages),
             **options,
         }
         system, config = request.system, {"effort": effort} if effort else {}
@@ -326,6 +330,8 @@ class ClaudeClient:
                 config["format"] = {"type": "json_schema", "schema": schema}
             else:
                 system = "\n\n".join(text for text in (system, json_instruction(request.schema)) if text)
+        if extra:
+            body["extra_body"] = extra
         if config:
             body["output_config"] = config
         if system:
@@ -334,6 +340,19 @@ class ClaudeClient:
             body["tools"] = list(request.tools)
         use_cache = self.settings.prompt_cache if request.prompt_cache is None else request.prompt_cache
         return with_cache_marks(body) if use_cache else body
+
+
+def _without_other_providers(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Leave out what only another provider understands: its thinking, and the member `provider` of blocks."""
+
+    def clean(message: Mapping[str, Any]) -> Mapping[str, Any]:
+        content = message["content"]
+        if message["role"] != "assistant" or not any("provider" in block for block in content):
+            return message
+        blocks = [block for block in content if "provider" not in block or block["type"] != "thinking"]
+        return {**message, "content": [{key: block[key] for key in block if key != "provider"} for block in blocks]}
+
+    return list(map(clean, messages))
 
 
 async def _import_sdk() -> None:

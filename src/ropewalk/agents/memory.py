@@ -14,9 +14,9 @@ from ..notations.registry import Compiled
 from ..tools.runner import Runner
 from ..tools.toolbox import Toolbox
 from ..values import Json
-from .client import ClaudeClient, read_settings
 from .decision import approval_tool
 from .model import ModelClient
+from .models import create_models
 from .turn import model_tool
 
 
@@ -41,7 +41,7 @@ class MemoryHost:
     def client(self) -> ModelClient:
         """The model."""
         if self._client is None:
-            self._client = ClaudeClient(read_settings())
+            self._client = create_models({})
         return self._client
 
     def load(self, document: Mapping[str, Any], /) -> Compiled:

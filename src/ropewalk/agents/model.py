@@ -60,7 +60,8 @@ class Request:
         structured: False after the API has refused `schema`; the model then gets it as an instruction.
         checked: True if nothing is left in the request that the Messages API refuses.
         refused: Digests of requests that the API refused in this conversation. They are never sent again.
-        options: `thinking`, `effort`, `tool_choice` and `stop_sequences`, if set.
+        options: `thinking`, `effort`, `tool_choice`, `stop_sequences` and `extra`, if set. The members of `extra` are
+            added to the body of the request unchanged.
     """
 
     messages: Sequence[Mapping[str, Any]]

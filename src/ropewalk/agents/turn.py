@@ -152,7 +152,7 @@ def _build_request(
 ) -> Request:
     """Build the request of a turn without the parts that the API refused earlier in this conversation."""
     refused_tools = refused_values(refused, "tool")
-    extra = {key: options[key] for key in ("thinking", "effort", "stop_sequences") if key in options}
+    extra = {key: options[key] for key in ("thinking", "effort", "stop_sequences", "extra") if key in options}
     system, sent = rendered(messages, trace, options.get("result_size") or RESULT_SIZE)
     return Request(
         messages=sent,

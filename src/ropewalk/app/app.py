@@ -72,7 +72,7 @@ class App:
         limits: Limits of definitions and calls.
         engine: "local" executes runs in this process; "dbos" queues them for workers in a Postgres store.
         settings: Queues, limits and schedules of workers.
-        model: Model that agents call. Default: Claude.
+        model: Model that agents call: `provider:model`, such as `openai:gpt-5`, or a ModelClient. Default: Claude.
         secrets: Names of the environment variables that `$secret` may read.
 
     Attributes:
@@ -100,7 +100,7 @@ class App:
         limits: Limits = Limits(),  # noqa: B008 - frozen
         engine: Literal["local", "dbos"] = "local",
         settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - frozen
-        model: ModelClient | None = None,
+        model: ModelClient | str | None = None,
         secrets: Iterable[str] = (),
     ) -> None:
         toolbox = Toolbox() if toolbox is None else toolbox
@@ -118,7 +118,11 @@ class App:
             tool_timeout=limits.tool_timeout if timeout is None else read_duration(timeout),
             workers=lambda: self.workers,
         )
-        if model is not None:
+        if isinstance(model, str):
+            from ..config.models import ModelSettings
+
+            self.context.models = {"": ModelSettings(model=model)}
+        elif model is not None:
             self.context.model = require_method("turn", model=model)
         self.jobs = Jobs(self.context, lambda *run: self.plans.outcome_of_correction(*run))
         self.jobs.own_tools, self.jobs.sources = OwnTools(self.jobs), [SavedPlans(self.jobs)]
@@ -414,7 +418,7 @@ class App:
         """
         loaded = self.load(source)
         self.ensure(loaded)
-        return converted(loaded, kind, self.definitions.cards, allow_loss)
+        return converted(loaded, kind, self.definitions, allow_loss)
 
     # --- tools --------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from .run_budget import project_accounts
 
 if TYPE_CHECKING:
     from ..agents.model import ModelClient
+    from ..config.models import ModelSettings
     from ..select.usage import Rate
     from ..workers.workers import Workers
     from .runs.retention import RetentionThread
@@ -71,7 +72,8 @@ class Context:
         """Open nothing yet."""
         self.toolbox, self.limits, self.settings = toolbox, limits, settings
         self.distributed, self.secrets = distributed, secrets
-        self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
+        self.models: Mapping[str, ModelSettings] = {}  # [model] in the project's configuration
+        self.claude: Mapping[str, Any] = {}  # [claude], of earlier versions
         self.n8n_tools: Mapping[str, Sequence[str]] = {}  # [n8n.tools] in the project's configuration
         self.definitions = Definitions(Cards(toolbox), limits, store=lambda: self.store)
         self.definitions.secrets = secrets
@@ -144,9 +146,15 @@ class Context:
     @cached_property
     def model(self) -> ModelClient:
         """The model that agents ask; made when it is first needed."""
-        from ..agents.client import ClaudeClient, read_settings
+        from ..agents.models import create_models
 
-        return ClaudeClient(read_settings(self.model_settings))
+        return create_models(self.models, self.claude)
+
+    def client_of(self, model: str) -> ModelClient:
+        """Return the client of one of the models, "" for the default; a ModelClient that was given serves all."""
+        find = getattr(self.model, "client_of", None)
+        client: ModelClient = self.model if find is None else find(model)
+        return client
 
     def borrow(self, earlier: Context) -> None:
         """Use the store and the engine of an earlier version of the project, and share its servers."""

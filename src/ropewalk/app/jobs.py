@@ -379,12 +379,17 @@ class Jobs:
         """Return the availability checks of every model that the definition calls, also through other flows."""
         return find_model_checks(loaded.flow, self.context.toolbox, self.why_model_unavailable)
 
-    def why_model_unavailable(self) -> str | None:
-        """Return why agents cannot call their model here, or None."""
+    def why_model_unavailable(self, model: str = "") -> str | None:
+        """Return why agents cannot call a model here, or None; "" is the default."""
 
         # The model is not called to find out.
         # Workers have a model of their own, so nothing is known of it here.
-        missing = None if self.context.distributed else getattr(self.context.model, "missing", None)
+        if self.context.distributed:
+            return None
+        try:
+            missing = getattr(self.context.client_of(model), "missing", None)
+        except ModelError as error:
+            return str(error)
         return None if missing is None else missing()
 
     def caller(self, executor: Executor | None, loaded: Prepared) -> Any:

@@ -176,9 +176,7 @@ class PlanProgram:
         try:
             yield
         except InvalidFlow as error:
-            places = {problem.place for problem in self._problems}
-            others = (problem for problem in map(self.located, error.problems) if problem.place not in places)
-            located = InvalidFlow([*self._problems, *others], error.flow)
+            located = InvalidFlow([*self._problems, *map(self.located, error.problems)], error.flow)
             located.warnings = tuple(map(self.located, error.warnings))
             located.unlisted, located.unknown = error.unlisted, error.unknown
             raise located from None
@@ -257,8 +255,10 @@ class PlanProgram:
             self.tools[name] = tool
         elif (registered := _registered_name(value)) is not None:
             self.transforms[name] = registered
-        elif (server := name_of(value)) is not None:
-            text = f"from {MODULE} import {server}" + (f" as {name}" if name != server else "")
+        elif (path := name_of(value)) is not None:
+            server, _, tool_name = path.partition(".")
+            text = f"from {MODULE} import {server}"
+            text += f"; {name} = {path}" if tool_name else f" as {name}" if name != server else ""
             self._lines.append(_made_line(text, source, node))
         elif isinstance(value, types.ModuleType):
             self._use_module(name, value, source)

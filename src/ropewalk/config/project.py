@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ConfigError
+from .models import read_models
 from .python_flows import python_flows
 from .secrets import secret_names
 from .servers import SERVERS_FILE, read_backends, read_providers, read_servers, read_worker_settings
@@ -45,7 +46,7 @@ PROJECT_FLOWS: Final = ("*.yaml", "*.yml", "*.json", "*.py")
 
 def _check_sections(table: TomlFile) -> None:
     """Collect the errors of unknown sections, and of wrong keys in the sections without a reader of their own."""
-    known = (*SECTIONS, "mcp", "providers", "backends", "queues", "schedules")
+    known = (*SECTIONS, "mcp", "providers", "backends", "queues", "schedules", "model")
     for name in table.data:
         with table.collecting_errors():
             if name not in known:
@@ -77,6 +78,8 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         store_url = _read_store_url(table, project_directory, environ)
     with table.collecting_errors():
         _check_secrets(table)
+    with table.collecting_errors():
+        models = read_models(table)
     table.raise_collected()
 
     data, store = table.data, table.data.get("store", {})
@@ -100,6 +103,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         retention=_read_retention(store.get("retention", {})),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
         allow_hosts=allow_hosts,
+        models=models,
         claude=dict(data.get("claude", {})),
         n8n_tools=dict(data.get("n8n", {}).get("tools", {})),
         secrets=tuple(data.get("secrets", {}).get("allow", ())),

@@ -362,7 +362,9 @@ class Config:
     retention: Retention | None = field(default_factory=Retention)
     # Hosts that an address from data may name although they are not public.
     allow_hosts: tuple[str, ...] = ()
-    # Settings of the model.
+    # The models by name; the default has the name "".
+    models: Mapping[str, Any] = field(default_factory=dict)
+    # Settings of Claude, of earlier versions.
     claude: Mapping[str, Any] = field(default_factory=dict)
     # Tools of the project for the phases of the n8n builder, by phase.
     n8n_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)

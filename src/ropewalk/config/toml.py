@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -112,6 +112,7 @@ _TEXT: Final = ValueType("text", is_text)
 _TEXTS: Final = ValueType("a list of texts", partial(_is_list_of, str))
 _TEXT_TABLE: Final = ValueType("a table of texts", partial(_is_table_of, lambda value: isinstance(value, str)))
 _TABLES: Final = ValueType("a list of tables", partial(_is_list_of, dict))
+_TABLE: Final = ValueType("a table", lambda value: isinstance(value, dict))
 _FLAG: Final = ValueType("true or false", lambda value: isinstance(value, bool))
 _FLAG_OR_TEXTS: Final = ValueType(
     "true, false or a list of texts", lambda value: isinstance(value, bool) or _is_list_of(str, value)
@@ -205,6 +206,19 @@ SCHEDULE_KEYS: Final[dict[str, ValueType]] = {
     "timezone": _TEXT,
     "queue": _TEXT,
     "catch_up": ValueType(f"one of {', '.join(CATCH_UP)}", lambda value: value in CATCH_UP),
+}
+MODEL_KEYS: Final[dict[str, ValueType]] = {
+    "model": _TEXT,
+    "base_url": _TEXT,
+    "key": _TEXT,
+    "max_tokens": _COUNT,
+    "max_retries": _COUNT_OR_ZERO,
+    "timeout": _SECONDS,
+    "stream": _FLAG,
+    "prompt_cache": _FLAG,
+    "options": _TABLE,
+    "extra": _TABLE,
+    "fallback": _TEXTS,
 }
 SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
     "tools": {"modules": _TEXTS, "flows": _TEXTS, "strict_output": _FLAG_OR_TEXTS},
@@ -383,9 +397,11 @@ class TomlFile:
                 self.raise_at(key_path[:depth], f"{name} must be a table: [{name}]")
         return table
 
-    def check_table(self, key_path: tuple[str, ...], keys: Mapping[str, ValueType]) -> dict[str, Any]:
-        """Return a copy of the table at a path, with every key known and every value accepted."""
-        table = self.get_table(key_path)
+    def check_table(
+        self, key_path: tuple[str, ...], keys: Mapping[str, ValueType], *, tables: Container[str] = ()
+    ) -> dict[str, Any]:
+        """Return a copy of the table at a path without inner `tables`, with every key known and value accepted."""
+        table = {key: value for key, value in self.get_table(key_path).items() if key not in tables}
         errors = []
         for key, value in table.items():
             if key not in keys:
@@ -396,7 +412,7 @@ class TomlFile:
                 message = f"[{'.'.join(key_path)}] {key}: must be {keys[key].expected}"
                 errors.append(ConfigError(message, place=self.place_of((*key_path, key))))
         raise_all(errors)
-        return dict(table)
+        return table
 
     def unknown_key_error(
         self, key_path: tuple[str, ...], known_keys: Mapping[str, Any] | tuple[str, ...]

@@ -418,6 +418,7 @@ OPTIONS: Final[dict[str, Checker]] = {
     "effort": f.one_of(("low", "medium", "high", "xhigh", "max")),
     "tool_choice": check_choice,
     "stop_sequences": f.names,
+    "extra": f.mapping,
     "output_schema": f.anything,
 }
 """The fields that are passed to the model's tool at every turn."""

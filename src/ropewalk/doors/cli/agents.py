@@ -96,12 +96,12 @@ def chat(
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Chat with a model that calls your tools. It needs ANTHROPIC_API_KEY."""
+    """Chat with a model that calls your tools. It needs the key of a provider, such as ANTHROPIC_API_KEY."""
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...agents.session import Session
 
-        await require_model(app)
+        await require_model(app, model)
         talk = _Talk(interrupts, json, prompt is None and sys.stdin.isatty())
         if talk.interactive:
             app.toolbox.on_elicit = talk.elicit
@@ -409,7 +409,7 @@ def build(
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...n8n.builder import WorkflowBuilder, as_json, as_text
 
-        await require_model(app, reachable=False)
+        await require_model(app, model, reachable=False)
         more = {} if model is None else {"model": model}
         builder = WorkflowBuilder(app, tools=False if no_tools else None, **more)
         check_run_id(id)

@@ -59,6 +59,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tools login": ("login:login", "Log in at an MCP server in a browser."),
     "tools logout": ("login:logout", "Delete the login at an MCP server."),
     "trust": ("trust:trust", "Agree to the servers that the `.mcp.json` of the project starts."),
+    "models": ("models:models", "List the models of the project, with keys, prices and capabilities."),
     "chat": ("agents:chat", "Chat with a model that calls your tools."),
     "n8n build": ("agents:build", "Build an n8n workflow from a prompt."),
     "mcp": ("serve:mcp", "Serve flows and tools to MCP clients."),

@@ -1,0 +1,139 @@
+"""Models: the ModelClient of a project, which sends each request to the model that it names.
+
+A request names a model as `provider:model`, by its name in `[model.NAME]`, or not at all, for the default. If a model
+is overloaded, unreachable or refuses, the models of its `fallback` are asked in order; the answer's warnings name both.
+
+To add a protocol of your own, write a ModelClient and name it as `module:Class`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ..config.models import ModelSettings
+from ..errors import ModelError
+from .client import DEFAULT_MODEL, ClaudeClient, read_settings
+from .model import Answer, ModelClient, OnPiece, Request
+from .provider_client import ProviderClient
+
+_OVERLOADED: Final = (408, 429, 500, 502, 503, 504, 529)
+
+
+class Models:
+    """The models of a project, as one ModelClient."""
+
+    def __init__(self, models: Mapping[str, ModelSettings]) -> None:
+        self._named = dict(models)
+        self._clients: dict[str, ModelClient] = {}
+
+    def missing(self) -> str | None:
+        """Return a message if the default model lacks something, such as a key."""
+        find = getattr(self.client_of(""), "missing", None)
+        return find() if find is not None else None
+
+    def client_of(self, name: str) -> ModelClient:
+        """Return the client that asks a model."""
+        return self._client(self.settings_of(name))
+
+    def settings_of(self, name: str) -> ModelSettings:
+        """Return the settings of a model."""
+        default = self._named.get("", ModelSettings())
+        if not name:
+            return default
+        if name in self._named:
+            return self._named[name]
+        given = ModelSettings(model=name)
+        if given.provider == default.provider:
+            return replace(default, model=name, fallback=())
+        return given
+
+    async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
+        """Send one request to the model that it names, or to its fallbacks."""
+        settings = self.settings_of(request.model or "")
+        names = list(settings.fallback)
+        notes: list[str] = []
+        while True:
+            try:
+                asked = replace(request, model=settings.name or None, options=_options(request, settings))
+                answer = await self._client(settings).turn(asked, on_piece)
+                if answer.stop_reason != "refusal" or not names:
+                    return replace(answer, warnings=(*notes, *answer.warnings)) if notes else answer
+                notes.append(f"{_label(settings)} refused; {names[0]} was asked")
+            except ModelError as error:
+                if not names or not _is_overload(error):
+                    raise
+                notes.append(f"{error}; {names[0]} was asked")
+            settings = replace(self.settings_of(names.pop(0)), fallback=())
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        for client in self._clients.values():
+            await client.close()
+
+    def _client(self, settings: ModelSettings) -> ModelClient:
+        key = repr(settings)
+        if key not in self._clients:
+            self._clients[key] = _create(settings)
+        return self._clients[key]
+
+
+def create_models(models: Mapping[str, ModelSettings], claude: Mapping[str, Any] | None = None) -> Models:
+    """Return the models of a project."""
+    default = models.get("", ModelSettings())
+    if claude and default.provider == "anthropic":
+        given = {key: value for key, value in claude.items() if getattr(default, key) in (None, "")}
+        default = replace(default, **given)
+    return Models({**models, "": default})
+
+
+def _create(settings: ModelSettings) -> ModelClient:
+    if settings.provider == "anthropic":
+        return _create_claude(settings)
+    if is_class(settings.model):
+        return _create_own(settings)
+    return ProviderClient(settings)
+
+
+def is_class(model: str) -> bool:
+    """Return True if a model is named as `module:Class`."""
+    module, colon, name = model.partition(":")
+    return bool(colon) and name[:1].isupper() and name.isidentifier() and all(map(str.isidentifier, module.split(".")))
+
+
+def _create_claude(settings: ModelSettings) -> ClaudeClient:
+    names = ("base_url", "max_tokens", "max_retries", "timeout", "stream", "prompt_cache")
+    given: dict[str, Any] = {name: value for name in names if (value := getattr(settings, name)) is not None}
+    if settings.name:
+        given["model"] = settings.name
+    return ClaudeClient(read_settings(given), api_key=os.environ.get(settings.key) if settings.key else None)
+
+
+def _create_own(settings: ModelSettings) -> ModelClient:
+    module, _, name = settings.model.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ModelError(f"cannot use the model {settings.model}: {error}") from error
+    if not hasattr(made, "turn"):
+        raise ModelError(f"cannot use the model {settings.model}: the class has no method turn")
+    client: ModelClient = made()
+    return client
+
+
+def _options(request: Request, settings: ModelSettings) -> Mapping[str, Any]:
+    """Return the options of a request with the `extra` of the model; what the request says wins."""
+    extra = {**settings.extra, **(request.options.get("extra") or {})}
+    return {**request.options, "extra": extra} if extra else request.options
+
+
+def _label(settings: ModelSettings) -> str:
+    return f"{settings.provider}:{settings.name or DEFAULT_MODEL}"
+
+
+def _is_overload(error: ModelError) -> bool:
+    """Return True if another model may answer: the API is overloaded or cannot be reached."""
+    return error.part is None and (error.status is None or error.status in _OVERLOADED)

@@ -1,0 +1,254 @@
+"""ProviderClient: turns of the models of OpenAI, Google and other makers, through pydantic-ai.
+
+pydantic-ai and the SDK of the maker are imported at the first turn. The SDK repeats requests that fail with 429 or 5xx.
+To add a maker that pydantic-ai knows, nothing is needed; `KEY_VARIABLES` names the variable of its key in messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import sys
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..config.models import ModelSettings
+from ..errors import ModelError, install_command
+from .client import estimate_cost, no_price_error
+from .decision import json_instruction
+from .foreign_answers import check, noticing
+from .model import Answer, OnPiece, Request
+from .request_checks import to_sendable_request
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient
+    from pydantic_ai.models import Model, ModelRequestParameters
+
+KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cohere": ("CO_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks": ("FIREWORKS_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "moonshotai": ("MOONSHOTAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "together": ("TOGETHER_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "zai": ("ZAI_API_KEY",),
+}
+"""The variables of which one holds the key, by provider. Ollama and vLLM need none."""
+_NO_PACKAGE: Final = f"models of other makers need the package pydantic-ai-slim: {install_command('models')}"
+_DEFAULTS: Final = {"timeout": 600.0, "max_retries": 4}
+_MAX_EXCERPT: Final = 300
+
+
+class ProviderClient:
+    """A ModelClient for one model of any maker that pydantic-ai knows."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self.settings = settings
+        self._models: weakref.WeakKeyDictionary[Any, tuple[Model[Any], AsyncClient]] = weakref.WeakKeyDictionary()
+
+    @property
+    def _label(self) -> str:
+        return f"{self.settings.provider}:{self.settings.name}"
+
+    def missing(self) -> str | None:
+        """Return a message if the package or a key is missing, without any request to the API."""
+        if find_spec("pydantic_ai") is None:
+            return _NO_PACKAGE
+        if self.settings.key is not None:
+            if os.environ.get(self.settings.key):
+                return None
+            return f"there is no key for {self._label}; set {self.settings.key}"
+        names = KEY_VARIABLES.get(self.settings.provider.partition("-")[0], ())
+        if not names or self.settings.base_url or any(map(os.environ.get, names)):
+            return None
+        return f"there is no key for {self._label}; set {names[0]}"
+
+    async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
+        """Send one request to the API of the model."""
+        if (reason := self.missing()) is not None:
+            raise ModelError(reason)
+        await _import_package()
+        model = await self._model()
+        from .provider_messages import Names, stop_reason, to_content, to_messages, to_parameters, to_settings, to_usage
+
+        request, notes = to_sendable_request(request)
+        if request.priced and estimate_cost(self.settings.name, {}, self.settings.provider) is None:
+            raise no_price_error(self._label)
+        native = request.structured and bool(model.profile.get("supports_json_schema_output"))
+        if request.schema is not None and not native:
+            instruction = json_instruction(request.schema)
+            request = replace(request, system="\n\n".join(filter(None, (request.system, instruction))))
+        use_stream = next((choice for choice in (request.stream, self.settings.stream) if choice is not None), True)
+        names = Names(self.settings.provider, request.tools)
+        parameters = to_parameters(request, names, native=native)
+        sent = (to_messages(request, names), parameters, to_settings(request, self._options(), names))
+        with noticing() as foreign, self._errors(foreign):
+            response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
+        content, warnings = to_content(response, names)
+        name, usage = response.model_name or self.settings.name, to_usage(response)
+        return Answer(
+            content=content,
+            stop_reason=stop_reason(response, content),
+            usage=usage,
+            model=name,
+            cost=estimate_cost(name, usage, self.settings.provider),
+            warnings=(*notes, *_lost(self._label, model, parameters), *warnings),
+        )
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        _, http = self._models.pop(asyncio.get_running_loop(), (None, None))
+        if http is not None:
+            await http.aclose()
+
+    def _options(self) -> dict[str, Any]:
+        given = {"timeout": self.settings.timeout, "max_tokens": self.settings.max_tokens}
+        given["max_retries"] = self.settings.max_retries
+        set_options = {key: value for key, value in given.items() if value is not None}
+        return {**_DEFAULTS, **set_options, **self.settings.options}
+
+    async def _model(self) -> Model[Any]:
+        from httpx2 import AsyncClient
+
+        loop = asyncio.get_running_loop()
+        if loop not in self._models:
+            http = AsyncClient(timeout=_DEFAULTS["timeout"], follow_redirects=True, event_hooks={"response": [check]})
+            self._models[loop] = self._create(http), http
+        return self._models[loop][0]
+
+    def _create(self, http: AsyncClient) -> Model[Any]:
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.models import infer_model
+        from pydantic_ai.providers import Provider, infer_provider_class
+
+        key = os.environ.get(self.settings.key) if self.settings.key is not None else None
+        given = {"base_url": self.settings.base_url, "api_key": key, "http_client": http}
+        options = {name: value for name, value in given.items() if value is not None}
+
+        def create(provider: str) -> Provider[Any]:
+            return infer_provider_class(provider)(**options)
+
+        try:
+            model = infer_model(self._label, provider_factory=create)
+            # A stream that is cut must not pass for a short answer.
+            cast(dict[str, Any], model.profile)["openai_chat_streaming_requires_finish_reason"] = True
+            return model
+        except (UserError, ImportError, ValueError, TypeError) as error:
+            raise ModelError(f"cannot use the model {self._label}: {error}") from error
+
+    @contextmanager
+    def _errors(self, foreign: list[str]) -> Iterator[None]:
+        """Turn the errors of pydantic-ai and the SDKs into ModelError; what is `foreign` is their cause."""
+        from pydantic_ai.exceptions import (
+            AgentRunError,
+            ModelAPIError,
+            ModelConnectionError,
+            ModelHTTPError,
+            ModelOverloadedError,
+            ModelServerError,
+            UserError,
+        )
+
+        try:
+            yield
+        except ModelHTTPError as error:
+            if foreign:
+                raise ModelError(f"{self._label}: {foreign[0]}") from error
+            later = error.in_stream and isinstance(error, (ModelServerError, ModelOverloadedError))
+            advice = self._advice(error.status_code)
+            message = f"{self._label} refused: {error.status_code}: {_message(error)}{advice}"
+            raise ModelError(message, status=error.status_code, retryable=later) from error
+        except ModelConnectionError as error:
+            message = f"could not reach {self._label}: {_message(error)}"
+            raise ModelError(message, retryable=error.in_stream) from error
+        except (ModelAPIError, AgentRunError) as error:
+            raise ModelError(
+                f"the answer of {self._label} cannot be used: {_message(error)}", retryable=True
+            ) from error
+        except (UserError, ValueError) as error:
+            raise ModelError(f"{self._label} cannot take the request: {_message(error)}") from error
+
+    def _advice(self, status: int) -> str:
+        names = (self.settings.key,) if self.settings.key else KEY_VARIABLES.get(self.settings.provider, ())
+        if status in (401, 403) and names:
+            return f"; is {names[0]} right?"
+        return "; is the name of the model right?" if status == 404 else ""
+
+
+def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> Iterator[str]:
+    """Yield a warning for each tool whose schema the provider does not take as it is."""
+    from .provider_messages import lost_keywords
+
+    sent = model.customize_request_parameters(parameters).function_tools
+    for before, after in zip(parameters.function_tools, sent, strict=True):
+        if words := lost_keywords(before.parameters_json_schema, after.parameters_json_schema):
+            yield f"tool {before.name}: {label} does not take {', '.join(words)} of its schema; left out"
+
+
+async def _import_package() -> None:
+    """Import pydantic-ai in a thread: the import takes half a second and would block the event loop."""
+    if "pydantic_ai.direct" in sys.modules:
+        return
+    try:
+        await asyncio.to_thread(importlib.import_module, "pydantic_ai.direct")
+    except ImportError as error:
+        raise ModelError(_NO_PACKAGE) from error
+
+
+async def _request(model: Model[Any], messages: Any, parameters: Any, settings: Any) -> Any:
+    from pydantic_ai.direct import model_request
+
+    return await model_request(model, messages, model_settings=settings, model_request_parameters=parameters)
+
+
+async def _stream(model: Model[Any], messages: Any, parameters: Any, settings: Any, on_piece: OnPiece) -> Any:
+    """Return the complete answer and report its pieces."""
+    from pydantic_ai.direct import model_request_stream
+    from pydantic_ai.messages import (
+        PartDeltaEvent,
+        PartStartEvent,
+        TextPart,
+        TextPartDelta,
+        ThinkingPart,
+        ThinkingPartDelta,
+    )
+
+    stream = model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters)
+    async with stream as events:
+        async for event in events:
+            if isinstance(event, PartStartEvent) and isinstance(event.part, (TextPart, ThinkingPart)):
+                kind, piece = event.part.part_kind, event.part.content
+            elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, (TextPartDelta, ThinkingPartDelta)):
+                kind, piece = event.delta.part_delta_kind, event.delta.content_delta or ""
+            else:
+                continue
+            if piece:
+                on_piece(kind, piece)
+        response = events.get()
+    if response.finish_reason is None:
+        raise ModelError("the connection ended before the answer was complete", retryable=True)
+    return response
+
+
+def _message(error: BaseException) -> str:
+    text = str(getattr(error, "message", "") or error)
+    body = getattr(error, "body", None)
+    if isinstance(body, Mapping):
+        with contextlib.suppress(KeyError, TypeError):
+            text = str(body["error"]["message"] if isinstance(body.get("error"), Mapping) else body["message"])
+    elif isinstance(body, str) and body not in text:
+        text = f"{text}: {body}"
+    return text if len(text) <= _MAX_EXCERPT else f"{text[:_MAX_EXCERPT]}…"
