@@ -244,6 +244,7 @@ class ExpressionError(RopewalkError):
     """
 
     others: tuple[ExpressionError, ...] = ()
+    is_of_text = False  # True if the whole text may be meant as text
 
     def __init__(
         self,
@@ -687,6 +688,8 @@ class ToolError(RopewalkError):
     """Where the tool raised its exception, once a run has recorded the failure."""
     is_recorded = False
     """True for a failure read back from a journal."""
+    kind: str | None = None
+    """The kind of a failure read back from a journal; otherwise the name of the class is its kind."""
 
     def __init__(
         self, tool_id: str, op: str = "", cause: BaseException | str = "", *, backend: Any = None, problems: Any = ()

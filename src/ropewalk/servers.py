@@ -43,7 +43,7 @@ class Server:
 
 
 def name_of(value: object) -> str | None:
-    """Return the name of a server that a module imported; None for anything else."""
+    """Return the name of a server or of one of its tools, such as `fs.read_file`; None for anything else."""
     return value._name if isinstance(value, Server) else None
 
 

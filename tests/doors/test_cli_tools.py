@@ -38,6 +38,22 @@ def test_tools_are_listed_shown_and_called(project):
     assert project("tools", "call", "add", "--input", '{"a": 1}').out.strip() == "2"
 
 
+def test_editors_get_the_tools_of_providers_and_a_server_that_is_down_is_named(project):
+    tool = '{name = "get-order", inputSchema = {properties = {id = {type = "integer"}}, required = ["id"]}}'
+    settings = (project.home / "ropewalk.toml").read_text()
+    settings += f'[providers.shop]\nurl = "https://shop.example.com"\ntools = [{tool}]\n'
+    project.write("ropewalk.toml", f'{settings}[mcp.down]\ncommand = "no-such-program"\n')
+    done = project("tools", "stubs", "types", "--json")
+    assert (done.code, done.data["servers"]) == (1, {"down": None, "shop": 1}), done.err
+    text = (project.home / "types" / "ropewalk" / "servers" / "__init__.pyi").read_text()
+    assert "async def get_order(*, id: int) -> Any:" in text
+    assert "down: Any" in text
+    schema = project("schema", "chain", "--tools")
+    assert "no-such-program" in schema.err
+    known = json.loads(schema.out)["$defs"]["tool"]["anyOf"][0]
+    assert {"shop:get-order", "upper"} <= set(known["enum"])
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -215,6 +231,20 @@ def test_a_limit_for_a_tool_or_a_server_that_is_not_there_is_a_problem_with_its_
         f"{plain}{server}" + "".join(f'[limits.tools."{n}"]\nper_second = 9\n' for n in ("up*", "github:x"))
     )
     assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0
+
+
+def test_a_strict_tool_that_is_not_there_is_a_warning(project: Any) -> None:
+    file = project.home / "ropewalk.toml"
+    file.write_text(file.read_text().replace("[tools]", '[tools]\nstrict_output = ["upper", "uper", "githup:*"]'))
+    done = project("run", "shout.yaml", "--input", '{"text": "a"}')
+    assert done.code == 0
+    told = ["strict_output: \"uper\": there is no tool 'uper'; did you mean upper?"]
+    told += ["strict_output: \"githup:*\": there is no server 'githup'"]
+    assert [line.partition("strict_output")[1:] for line in done.err.splitlines() if "strict_output" in line] == [
+        ("strict_output", text.removeprefix("strict_output")) for text in told
+    ]
+    found = [one["message"] for one in project("doctor", "--json").data["findings"] if "strict_output" in str(one)]
+    assert found == told
 
 
 def test_no_tools_says_which_module_holds_none(project):

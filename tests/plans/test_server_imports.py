@@ -27,6 +27,9 @@ async def log(count: int) -> list[str]:
     return ["first"] * count
 
 
+read = fs.read_file
+
+
 @plan
 async def right(count: int) -> Any:
     from ropewalk.servers import fs as files  # type: ignore[attr-defined]
@@ -34,7 +37,13 @@ async def right(count: int) -> Any:
     try:
         await git.log(count=0)
     except ToolError as error:
-        return [str(error), await history.log(count=count), await fs.read_file("a"), await files.read_file(path="b")]
+        return [
+            str(error),
+            await history.log(count=count),
+            await fs.read_file("a"),
+            await files.read_file(path="b"),
+            await read(path="c"),
+        ]
 
 
 @plan
@@ -77,7 +86,7 @@ PROBLEMS = [
 def test_a_plan_calls_the_tools_of_the_servers_that_it_imports() -> None:
     with App("memory", tools=[read_file, log]) as app:
         error, commits, *texts = app.run_sync(right, {"count": 2}).value
-    assert (error, commits, texts) == ("no commits", ["first", "first"], ["text of a", "text of b"])
+    assert (error, commits, texts) == ("no commits", ["first", "first"], ["text of a", "text of b", "text of c"])
 
 
 def test_a_wrong_import_says_at_its_use_what_would_be_right() -> None:
@@ -88,26 +97,21 @@ def test_a_wrong_import_says_at_its_use_what_would_be_right() -> None:
     assert found == {definition.name: [message] for definition, message in PROBLEMS}
 
 
-@pytest.mark.parametrize(
-    ("code", "answer"),
-    [
-        ("from ropewalk.servers import fs\nreturn await fs.read_file(path='a')", "text of a"),
-        ("from ropewalk.servers import fs as x\nreturn await x.read_file(path='a')", "text of a"),
-        ("from ropewalk.servers import fs as x\nx = 3", "x is another name of the server fs; use another name here"),
-        (
-            "import ropewalk.servers",
-            "import of ropewalk.servers is not supported; write from ropewalk.servers import NAME",
-        ),
-        ("from ropewalk.servers import *", f"name the servers: {IMPORT}"),
-    ],
-)
-def test_the_program_of_a_model_may_import_servers(code: str, answer: str) -> None:
-    async def run() -> dict[str, Any]:
-        async with App("memory", tools=[read_file, log]) as app:
-            return await app.plans.run_plan(code)
+def test_the_program_of_a_model_may_import_servers() -> None:
+    answers = {
+        "from ropewalk.servers import fs\nreturn await fs.read_file(path='a')": "text of a",
+        "from ropewalk.servers import fs as x\nreturn await x.read_file(path='a')": "text of a",
+        "from ropewalk.servers import fs as x\nx = 3": "x is another name of the server fs; use another name here",
+        "import ropewalk.servers": f"import of ropewalk.servers is not supported; write {IMPORT}",
+        "from ropewalk.servers import *": f"name the servers: {IMPORT}",
+    }
 
-    done = asyncio.run(run())
-    assert done.get("result") == answer or done["problems"][0]["message"] == answer
+    async def run() -> dict[str, str]:
+        async with App("memory", tools=[read_file, log]) as app:
+            done = {code: await app.plans.run_plan(code) for code in answers}
+        return {code: item.get("result") or item["problems"][0]["message"] for code, item in done.items()}
+
+    assert asyncio.run(run()) == answers
 
 
 def test_python_imports_a_server_without_a_project_and_refuses_to_call_it() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from properties.virtual_time import run_virtually
-from ropewalk import App
+from ropewalk import App, Tool, Toolbox
 from ropewalk.errors import InvalidFlow
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing.recording import make_case, read_case, replay, value_differences
@@ -73,6 +73,23 @@ async def test_a_run_gives_a_case_that_the_same_flow_passes() -> None:
     assert case["expect"]["status"] == "completed"
     assert case["expect"]["result"]["b"] == 12
     assert await replayed(case) == []
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"errorStrategy": "fallback", "fallback": "$error"}, {"errorStrategy": "retry", "maxRetries": 2}]
+)
+async def test_a_result_that_a_strict_tool_may_not_give_is_refused_again(more: dict[str, Any]) -> None:
+    flow = chain({**call("a", "count"), **more})
+    toolbox = Toolbox([Tool("count", "", {"type": "object"}, {"type": "object"}, handler=int)], strict_output=True)
+    async with App(MemoryStore(durable=True), toolbox=toolbox) as app:
+        await app.run(flow, run_id="r")
+        row = app.store.get_run("r")
+        assert row is not None
+        case = await make_case(row, app.runs.history("r"), app.load(flow), flow)
+    fails = case["calls"]["a"]["fails"]
+    assert (fails["kind"], fails["ran"], fails["retryable"]) == ("OutputValidationFailed", True, False)
+    assert await replayed(case) == []
+    assert await replayed({**case, "calls": {"a": {"fails": {**fails, "kind": "Other"}}}}) != []
 
 
 async def test_what_was_tried_again_is_tried_again() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from ropewalk import flow
 from ropewalk.app.app import App
-from ropewalk.doors.cli.progress_counts import MARKS, RunCounts
-from ropewalk.doors.cli.runs import _STEP_MARKS
+from ropewalk.doors.cli.progress_counts import MARKS, RunCounts, changes
+from ropewalk.doors.cli.runs import _STEP_MARKS, unseen_lines
 from ropewalk.journal.protocol import Store
 from ropewalk.testing import ScriptedModel, ScriptedTools, fails, wants
 from tiers import on_each_store
@@ -136,6 +136,29 @@ async def test_a_resumed_run_says_the_same(store: Store) -> None:
     assert "node.recovered" in kinds
     assert "node.failed" not in kinds
     assert _statuses(app) == ["recovered"]
+    # What was recorded is not counted as executed, also not a failure.
+    counts = RunCounts()
+    for event in events:
+        counts.take(event)
+    assert changes(counts) == ["  executed  ✓ ask", "  reused    ↺ 1 step"]
+
+
+def test_following_lines_misses_none_and_counts_what_is_left_out() -> None:
+    def lines(*numbers: int, gap: tuple[int, int] = (0, 0)) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = [{"path": "a", "number": number} for number in numbers]
+        return [*rows, {"path": "a", "number": gap[0], "leftOut": gap[1]}] if gap[0] else rows
+
+    seen: dict[str, int] = {}
+    looks = [
+        (lines(1, 3, 2), [1, 3, 2]),  # two threads that print at once
+        (lines(1, 3, 2, 4), [4]),
+        (lines(1, 2, 8, gap=(7, 5)), [8, (7, 3)]),  # of the five lines that are left out, two were there before
+    ]
+    for look, expected in looks:
+        new = [
+            (row["number"], row["leftOut"]) if "leftOut" in row else row["number"] for row in unseen_lines(look, seen)
+        ]
+        assert new == expected
 
 
 async def test_a_run_of_an_earlier_version_stays_readable(store: Store) -> None:

@@ -158,5 +158,5 @@ async def test_a_reference_of_another_prefix_is_text_and_with_strict_a_problem(
             assert problem.path == f"{nodes}[1].{field}.text"
         # The prefix is known, so text cannot be meant.
         if kind != "composite":
-            for text in ("$input.a and more", "$output.serach", "$steps[7]", "${other.x}", "$iteration"):
+            for text in ("$input.a + 1", "$output.serach", "$steps[7]", "${other.x}", "$iteration"):
                 assert (await app.validate(document(text))).problems

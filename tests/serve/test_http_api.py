@@ -242,6 +242,9 @@ def test_of_very_many_wrong_keys_the_first_are_told(served: Served) -> None:
     [
         ("GET", "/api/rums", 404, "no route /api/rums; did you mean /api/runs?"),
         ("POST", "/api/rums", 404, "no route /api/rums; did you mean /api/runs?"),
+        ("GET", "/api/runs/0192a-4b7c-a-long-id/lgos", 404, "/lgos'; did you mean /api/runs/{run_id}/logs?"),
+        ("GET", "/api/rnus/0192a-4b7c-a-long-id/logs", 404, "logs; did you mean /api/runs/{run_id}/logs?"),
+        ("GET", "/api/runs/0192a-4b7c-a-long-id/nothing", 404, "no run '0192a-4b7c-a-long-id/nothing'"),
         ("DELETE", "/api/runs", 405, "/api/runs takes GET and POST, not DELETE"),
         ("GET", "/api/runs?kind=chian", 422, "there is no kind of run 'chian'; did you mean chain?"),
         ("GET", "/API/runs", 404, "no route /API/runs; did you mean /api/runs?"),

@@ -290,7 +290,7 @@ async def test_a_server_is_started_again_only_when_its_settings_change(project: 
         second = await pid()
         assert second != first
         await until(lambda: not Path(f"/proc/{first}").exists())
-    assert not Path(f"/proc/{second}").exists()
+    await until(lambda: not Path(f"/proc/{second}").exists())
 
 
 @pytest.mark.parametrize(

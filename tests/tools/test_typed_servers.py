@@ -36,6 +36,21 @@ TOOLS = {
     "open": Tool("open", "", {"type": "object"}, output_schema={"type": "object", "additionalProperties": TEXT}),
     "import": Tool("import", "", {"type": "object"}),
 }  # fmt: skip
+NEST = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 60} for at in range(12)}
+ODD = [
+    {"type": "object", "properties": {"a": True, "b": {}, "c": {"const": 1.5}, "d": {"enum": []}, "e": {"anyOf": []}}},
+    {
+        "type": "object",
+        "properties": {"a": {"const": 'x\n"""\\'}, "b\n\"'": TEXT, "__x": {}, "": {}},
+        "required": ["b\n\"'"],
+    },
+    {"$ref": "#"},
+    {"allOf": [{"$ref": "#"}, object_of("a", a={"enum": [{"x": 1}, [2]]})]},
+    {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}, "q": {"$ref": "#/$defs/a0"}}, "$defs": NEST},
+    {"type": "object", "properties": {"a": object_of(__a=TEXT, **{"def": TEXT, "": TEXT}), "b": {"type": []}}},
+]
+for each, schema in enumerate(ODD):
+    TOOLS[f"odd{each}"] = Tool(f"odd{each}", 'd"""\\N{x}"', schema, output_schema=schema)  # type: ignore[arg-type]
 RIGHT = """
 from ropewalk import ToolError, plan
 from ropewalk.servers import down, shop
@@ -88,7 +103,7 @@ for each in ("", ".app.plan_function", ".errors", ".servers"):  # the others tak
 def test_both_checkers_take_right_calls_and_refuse_wrong_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stubs = tmp_path / "typings" / "ropewalk" / "servers" / "__init__.pyi"
     stubs.parent.mkdir(parents=True)
-    stubs.write_text(servers_stub({"shop": TOOLS, "down": None, "class": {}}))
+    stubs.write_text(servers_stub({"shop": TOOLS, "Shop": {}, "int": TOOLS, "down": None, "class": {}}))
     for name, text in (("right.py", RIGHT), ("wrong.py", WRONG), ("mypy.ini", MYPY)):
         (tmp_path / name).write_text(text)
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(SOURCE)], "reportUnusedExpression": False}

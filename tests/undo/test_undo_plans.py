@@ -66,7 +66,7 @@ async def test_a_failed_program_says_what_can_be_undone_and_undo_run_undoes_it(t
             ("order", "cancel", {"id": "c"}),
             ("order", "cancel", {"id": "a"}),
         ]
-        report: Any = await call_operation(app.plans, "undo_run", {"run_id": "r"})
+        report: Any = await call_operation(app.plans, "undo_run", {"runId": "r"})  # as every answer names it
         assert (report["status"], len(report["undone"])) == ("undone", 2)
         again: Any = await app.plans.undo_run("r")
         assert again["undone"] == report["undone"]

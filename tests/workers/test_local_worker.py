@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,13 @@ nodes:
 """
 
 
+@pytest.fixture(autouse=True)
+def base_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that only Postgres or DBOS needs can be imported."""
+    for name in ("psycopg", "dbos", "sqlalchemy", "croniter"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
 class Project:
     """Apps on one store, whose tool `hold` notes its calls and waits for `go` if there is one."""
 
@@ -85,7 +93,7 @@ async def ended(app: App, ids: list[str]) -> list[str]:
 
 
 @pytest.mark.anyio
-async def test_two_processes_execute_each_queued_run_once(tmp_path: Path) -> None:
+async def test_two_processes_execute_each_queued_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = Project(tmp_path, queues={"q": Queue()})
     async with project.app() as app, project.app() as other:
         ids = await project.submit(app, 20, queue="q")
@@ -101,7 +109,11 @@ async def test_two_processes_execute_each_queued_run_once(tmp_path: Path) -> Non
         assert await app.submit(CHAIN, {"at": "0"}, run_id=ids[0]) == ids[0]
         with pytest.raises(NotFound, match="queue"):
             await app.submit(CHAIN, {"at": "0"}, queue="p")
-    async with App("memory") as app:
+    async with App("memory", settings=WorkerSettings(schedules={"s": YEARLY})) as app:
+        await warn_of_idle_schedules(app)
+        assert (
+            "nothing executes the schedule s; workers and schedules need a store in a file" in capsys.readouterr().err
+        )
         with pytest.raises(StoreError, match="queues no runs"):
             await app.submit(CHAIN)
 
@@ -189,6 +201,7 @@ async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: p
     project = Project(tmp_path, schedules=schedules)
     async with project.app() as app:
         await warn_of_idle_schedules(app)
+        assert app.workers.executes_here
         said = capsys.readouterr().err
         assert "nothing executes the schedules often, yearly, gone; start `ropewalk serve` or `ropewalk worker`" in said
         async with executing(ProjectVersions(app)):
@@ -255,7 +268,7 @@ async def test_a_server_may_leave_queued_runs_to_workers(tmp_path: Path, capsys:
         async with executing(ProjectVersions(app)):
             await warn_of_idle_schedules(app)
             assert app.workers.list() == []
-        assert "nothing executes the schedule s;" in capsys.readouterr().err
+        assert "nothing executes the schedule s; start `ropewalk worker`" in capsys.readouterr().err
         assert [finding[:3] for finding in unfinished(app)] == [
             ("runs", "ok", "unfinished: 1 queued, 0 executing, 0 waiting, 0 parked, 0 interrupted")
         ]

@@ -97,7 +97,7 @@ def test_doctor_tells_who_executes_what_waits_and_what_is_wrong_with_schedules(c
     assert done.code == 1
     assert found["engine"][1].startswith("dbos 3.")
     nobody = "no worker is running, so nothing executes the schedules (fine, when, what, input)"
-    assert found["workers"] == ("fault", f"{nobody}; start one with: ropewalk worker")
+    assert found["workers"] == ("fault", f"{nobody}; start `ropewalk worker`")
     assert found["queues"] == ("ok", "queued: 1 in default")
     assert found["schedule fine"][0] == "ok"
     assert "ropewalk.toml:" in found["schedule when"][1]

@@ -43,7 +43,12 @@ class _Execution:
         self._worker = worker
         self._begun.set()
         if self._is_retired:
-            worker.stop()
+            worker.retire()
+
+    @property
+    def is_over(self) -> bool:
+        """True if the worker has ended its runs."""
+        return self._task.done()
 
     async def wait_until_begun(self) -> None:
         """Wait until the worker takes runs, or has failed to start."""
@@ -52,7 +57,7 @@ class _Execution:
     def retire(self) -> None:
         """Take no more runs."""
         if not self._is_retired and self._worker is not None:
-            self._worker.stop()
+            self._worker.retire()
         self._is_retired = True
 
     async def close(self) -> None:
@@ -73,7 +78,7 @@ async def executing(versions: ProjectVersions) -> AsyncIterator[None]:
     def take(_: App) -> None:
         for execution in executions:
             execution.retire()
-        executions.append(_Execution(versions))
+        executions[:] = [*(execution for execution in executions if not execution.is_over), _Execution(versions)]
 
     versions.follow(take)
     try:

@@ -170,6 +170,8 @@ async def call_operation(
     start: Start = DEFAULT,
 ) -> dict[str, Json]:
     """Call an operation for a model."""
+    if "run_id" in OPERATIONS[name].properties and "runId" in args and "run_id" not in args:
+        args = {("run_id" if key == "runId" else key): value for key, value in args.items()}  # as answers name it
     checked = compile_schema(OPERATIONS[name].schema)
     if not checked.is_valid(dict(args)):
         raise InvalidInput(checked.problems(dict(args), "arguments"))

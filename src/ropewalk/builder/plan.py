@@ -257,8 +257,10 @@ class PlanProgram:
             self.tools[name] = tool
         elif (registered := _registered_name(value)) is not None:
             self.transforms[name] = registered
-        elif (server := name_of(value)) is not None:
-            text = f"from {MODULE} import {server}" + (f" as {name}" if name != server else "")
+        elif (path := name_of(value)) is not None:
+            server, _, tool_name = path.partition(".")
+            text = f"from {MODULE} import {server}"
+            text += f"; {name} = {path}" if tool_name else f" as {name}" if name != server else ""
             self._lines.append(_made_line(text, source, node))
         elif isinstance(value, types.ModuleType):
             self._use_module(name, value, source)

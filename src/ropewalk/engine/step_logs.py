@@ -125,8 +125,8 @@ class StepLog:
 
     def write(self, stream: str, text: str) -> None:
         """Add a piece of what a stream prints; each newline in it ends a line."""
-        now = time.time()
         with self._lock:
+            now = time.time()
             began, before = self._partial.pop(stream, (now, ""))
             *lines, rest = (before + text).split("\n")
             if rest:
@@ -150,8 +150,8 @@ class StepLog:
 
     def add(self, stream: str, text: str, level: str = "") -> None:
         """Add a whole text, which may have several lines."""
-        now = time.time()
         with self._lock:
+            now = time.time()
             for line in text.removesuffix("\n").split("\n"):
                 self._keep(LogLine(now, stream, level, line))
         self._schedule()

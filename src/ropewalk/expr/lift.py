@@ -132,7 +132,7 @@ class _Reader:
                 message = f'Unresolved reference "{text}" treated as literal'
                 self.problems.append(self._problem_of(message, error, where, UNRESOLVED))
             return Lit(text)
-        if self.warnings is not None and self._has_unknown_root(text):
+        if self.warnings is not None and (error.is_of_text or self._has_unknown_root(text)):
             reason = error.message.partition(";")[0]
             shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
             message = f'{reason}, so "{shown}" is text; if you mean text, write "${shown}"'
@@ -196,17 +196,25 @@ def read_string(text: str) -> Expr | None:
 
 
 def plain_parts(text: str) -> list[str]:
-    """Return the plain text parts of a string in a document; [] if it cannot be read."""
+    """Return the parts of a string in a document that are outside of `${...}`; [] if it cannot be read."""
     if "$" not in text:
         return [text]
     try:
-        expr = read_string(text)
+        if read_string(text) is None:
+            return [text]
     except ExpressionError:
         return []
-    if expr is None:
-        return [text]
-    parts = expr.args if isinstance(expr, Fn) and expr.name == "${}" else (expr,)
-    return [part.value for part in parts if isinstance(part, Lit) and type(part.value) is str]
+    if not text.startswith("$$") and "${" not in text:
+        return []  # a reference
+    parts, at = [], 2 if text.startswith("$$") else 0
+    while (start := text.find("${", at)) >= 0:
+        if start > at and text[start - 1] == "$":  # an escape
+            parts.append(text[at : start - 1])
+            at = start + 2
+        else:
+            parts.append(text[at:start])
+            at = _expression_end(text, start + 2) + 1
+    return [*parts, text[at:]]
 
 
 def _not_a_reference(text: str) -> ExpressionError:
@@ -261,12 +269,14 @@ def _explain_bad_reference(text: str, end: int) -> ExpressionError:
         return fault(text, end, f"{unexpected}; put a name with such characters in quotes", quoted)
     reference = f"${{{text[:end]}}}"
     longer = f"{reference}{text[end:]}"
-    return fault(
+    error = fault(
         text,
         end,
         f"{unexpected}; inside a longer text write {reference}",
         longer if len(longer) <= 80 and _is_readable(longer) else None,
     )
+    error.is_of_text = text[end] in " \t\n,;:!?"
+    return error
 
 
 def _is_readable(text: str) -> bool:

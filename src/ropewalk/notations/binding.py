@@ -48,6 +48,7 @@ class Binder(Generic[Within]):
         self.strict = False  # True if an unknown reference is a problem, not text
         self.steps, self.variables = steps, variables
         self.names: Collection[str] = steps  # of all nodes, for suggestions
+        self.inputs: Collection[str] = ()  # the declared properties of the input
         self.read_variables: dict[str, str] = {}  # variables that are read, and the place of the first read
 
     def bind(self, ref: Ref, path: str, within: Within) -> Expr:
@@ -63,7 +64,7 @@ class Binder(Generic[Within]):
         # Suggest what an unknown root may stand for, in the problems and warnings that `lift` has added.
         for report, first in zip(reports, first_new, strict=True):
             report[first:] = map(self._suggest_root, report[first:])
-        warn_of_references(value, path, self.roots, self.warnings)
+        warn_of_references(value, path, self.roots, self.warnings, "input")
         return self.bind_all(expr, path, within)
 
     def _warn_of_variables(self, value: Json, path: str) -> None:
@@ -105,7 +106,7 @@ class Binder(Generic[Within]):
             return problem
         # A name of the document comes before a root of the language, if it is the same or nothing is as similar.
         for is_same in (True, False):
-            for root, names in (("output", self.names), ("var", self.variables)):
+            for root, names in (("output", self.names), ("var", self.variables), ("input", self.inputs)):
                 near = match[1] if match[1] in names else None if is_same else did_you_mean(match[1], names)
                 if near and (is_same or not problem.suggestion):
                     return replace(problem, suggestion=f"${root}.{near}{match[2] or ''}")
@@ -188,7 +189,7 @@ def _shorten(text: str) -> str:
 def warn_of_references(value: Json, path: str, roots: Collection[str], report: Report, default: str = "") -> None:
     """Warn of text that looks like a reference inside a longer text without `${}`."""
 
-    # `default`: The root that `{{name}}` means where `name` is none; without it only roots count.
+    # `default`: The root that `{{name}}` means where `name` is none, but not `{{$name}}`, which is of another program.
     if isinstance(value, dict):
         for key, inner in value.items():
             if "$" in key and _is_reference(key, roots):
@@ -201,11 +202,13 @@ def warn_of_references(value: Json, path: str, roots: Collection[str], report: R
         for text in plain_parts(value):
             for match in re.finditer(_LIKE_REFERENCE, text):
                 root, rest = match[1] or match[3], match[2] or match[4] or ""
-                if root not in roots and match[3] and default:
+                if root not in roots and match[3] and default and "$" not in match[0]:
                     root, rest = default, f".{root}{rest}"
                 if root in roots:
                     reference = f"${{${root}{rest}}}"
-                    add_problem(report, path, f"{match[0]} is text here; inside a longer text write {reference}")
+                    escaped = f"${{'{match[0]}'}}"
+                    message = f"{match[0]} is text here; if you mean text, write {escaped}"
+                    add_problem(report, path, f"{message}; inside a longer text write {reference}")
 
 
 def _is_reference(text: str, roots: Collection[str]) -> bool:

@@ -26,7 +26,7 @@ from ..ops import Block, Branch, Call, Compute, Map, Wait
 from ..problems import MOST_PROBLEMS, Warnings
 from ..values import Json, did_you_mean
 from . import fields as f
-from .binding import STATE
+from .binding import STATE, warn_of_references
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
 from .node_fields import (
     DOCUMENT_FIELDS,
@@ -219,6 +219,7 @@ class StepReader:
                 self.report.append(unresolved_problem(problem.path, text, suggestion))
             else:
                 self.warnings.append(replace(problem, suggestion=suggestion))
+        warn_of_references(value, path, roots, self.warnings, "input")
         return expr
 
     def _step_meant(self, text: str) -> str | None:

@@ -377,10 +377,12 @@ def _describe(key: str, scope: str, node_type: str = "") -> str:
     if not scope.endswith((" node", " step")):
         return describe(key, scope, *(("document",) if scope in _GENERATED else ()))
     notation = scope.rpartition(" ")[0]
-    if node_type in NODE_TYPES and key in NODE_TYPES[node_type].descriptions:
-        return NODE_TYPES[node_type].descriptions[key]
+    known = NODE_TYPES.get(node_type)
+    if known is not None and key in known.descriptions:
+        return known.descriptions[key]
     # In compositions one word names the arguments and the data.
-    key = next((own for own, word in WORDS.get(notation, {}).items() if word == key), key)
+    meant = [own for own, word in WORDS.get(notation, {}).items() if word == key]
+    key = next((own for own in meant if known is None or own in known.fields), key)
     common = {item.word(notation): item.about for item in NODE_FIELDS.values()}
     own = describe(key, f"{notation} {node_type} node", scope) or common.get(key, "")
     return own or ("" if notation == "experience" else describe(key, "node"))

@@ -60,6 +60,9 @@ class NodeCompiler(Binder[Within]):
     def __init__(self, fields: Mapping[str, Json], nodes: list[DocumentNode], problems: list[Problem]) -> None:
         super().__init__(problems, [node.id for node in nodes], fields["variables"])
         self.fields, self.strict = fields, bool(fields.get("strict"))
+        schema: Any = fields.get("inputSchema")
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        self.inputs = properties if isinstance(properties, dict) else ()
         self.failing = read_failing(fields, "on_error", self.kind, Failing(), fields)
         self.names = dict.fromkeys(node.id for top in nodes for node in top.with_inner())
         self.ids = set(self.names)

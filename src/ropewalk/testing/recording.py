@@ -19,7 +19,7 @@ import orjson
 
 from ..app.runs.steps import late_attempts
 from ..app.start import Start
-from ..errors import InvalidFlow, Problem
+from ..errors import ExecutionFailed, InvalidFlow, Problem
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..journal.protocol import APPROVAL, Entry, RunRow
@@ -41,7 +41,8 @@ _SECRET_REFERENCE: Final = re.compile(r"\bsecret\.([A-Za-z_]\w*)")
 _KEYS: Final = ("kind", "name", "flow", "input", "variables", "waits", "calls", "expect")
 _OUTCOMES: Final = ("gives", "fails", "hangs")
 _OUTCOME_KEYS: Final = ("tool", "args", "after", *_OUTCOMES)
-_FAILURE_KEYS: Final = ("message", "retryable")
+_FAILURE_KEYS: Final = ("message", "retryable", "kind", "ran")
+_OWN_FAILURE: Final = "ExecutionFailed"
 _HANG_SECONDS: Final = (
     10 * 365 * 86400.0
 )  # a fake clock skips them; without a limit a flow without timeouts would never end
@@ -61,12 +62,14 @@ class Difference:
         return {"path": self.path, "message": self.message, "was": self.was, "now": self.now}
 
 
-class RecordedFailure(Exception):
+class RecordedFailure(ExecutionFailed):
     """The recorded failure of a tool call."""
 
-    def __init__(self, message: str, retryable: bool) -> None:
-        self.retryable = retryable
+    is_recorded = True
+
+    def __init__(self, message: str, retryable: bool, kind: str | None = None, ran: bool = False) -> None:
         super().__init__(message)
+        self.retryable, self.kind, self.ran = retryable, kind, ran
 
 
 class Recording:
@@ -107,7 +110,8 @@ class Recording:
                 )
             if "fails" in outcome:
                 fails = outcome["fails"]
-                raise RecordedFailure(str(fails.get("message", "")), bool(fails.get("retryable", True)))
+                kind, ran = fails.get("kind"), bool(fails.get("ran"))
+                raise RecordedFailure(str(fails.get("message", "")), bool(fails.get("retryable", True)), kind, ran)
             return fresh(outcome.get("gives"))
 
         return bind_route(
@@ -274,6 +278,9 @@ async def make_case(row: RunRow, history: Iterable[Entry], loaded: Prepared, flo
             recorded[entry.path] = {"gives": data}
         elif entry.kind == "call_failed":
             failure = {"message": data["message"], "retryable": bool(data.get("retryable", True))}
+            # Only failures of tools themselves need neither.
+            failure |= {"kind": data["kind"]} if data.get("kind", _OWN_FAILURE) != _OWN_FAILURE else {}
+            failure |= {"ran": True} if data.get("ran") else {}
             recorded[entry.path] = {"fails": failure}
         elif entry.kind == "signal" and "late" not in data:
             waits[entry.path] = data["value"]

@@ -78,6 +78,8 @@ class Failures:
         if isinstance(cause, LoginRequired):
             error.remedy = cause.remedy
         error.ran, error.ran_at = attribute_of(cause, "ran") is True, attribute_of(cause, "ran_at")
+        if isinstance(cause, ToolError) and cause.is_recorded:
+            error.kind = cause.kind  # a test repeats the failure of a recorded run
         if isinstance(cause, (ConfigError, MissingHandler)) or attribute_of(cause, "retryable") is False:
             error.retryable = False  # a retry would fail in the same way
         return error

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import thread as thread_pools
 from functools import partial, partialmethod
-from typing import Any, Final, TextIO
+from typing import Any, Final, Protocol, TextIO
 
 from .output import CURRENT, ECHO, SETTLE, Output, context_of_step, current_output
 
@@ -34,8 +34,15 @@ _submit = ThreadPoolExecutor.submit
 _pool_worker = thread_pools._worker
 
 
+class Writable(Protocol):
+    """Takes text, as a file does."""
+
+    def write(self, text: str, /) -> object:
+        """Write a text."""
+
+
 @contextlib.contextmanager
-def capture(echo: TextIO | None) -> Iterator[None]:
+def capture(echo: Writable | None) -> Iterator[None]:
     """Keep what tools print and log inside of this context, and write the lines of steps to `echo`, too."""
     if isinstance(sys.stdout, CapturedStream):
         yield

@@ -28,6 +28,8 @@ _NAMES: Final[Mapping[str, str]] = {
 _DEEPEST: Final = 4  # objects in objects
 _MAX_DESCRIPTION: Final = 300  # characters of a description
 _MOST_CHOICES: Final = 12
+_MOST_PARTS: Final = 200  # of `allOf` in one schema, whose references may lead back
+_TYPING: Final = ("Any", "Literal", "NotRequired", "TypedDict", "Unpack")
 _LITERALS: Final = (str, bool, int, type(None))
 
 
@@ -60,26 +62,27 @@ def stub(tool: Tool, name: str) -> str:
 
 def servers_stub(servers: Mapping[str, Mapping[str, Tool] | None]) -> str:
     """Return the stub of a module of servers, each with its tools by name, or None where they are unknown."""
-    class_names = set(servers)
-    lines = ["from typing import Any, Literal, NotRequired, TypedDict, Unpack", ""]
+    class_names = {*servers, *_TYPING}
+    lines = ["import builtins as _builtins", f"from typing import {', '.join(_TYPING)}", ""]
     for server, tools in servers.items():
-        if not _is_name(server):
+        if not _is_name(server) or server in _TYPING:
             lines += [f"# No module can import the server {server!r}.", ""]
         elif tools is None:
             lines += [f"{server}: Any  # its tools are not known", ""]
         else:
-            lines += [*_server_lines(server, tools, class_names), ""]
+            # A server or a tool of the name of a type hides it.
+            aliases = {name: f"_builtins.{name}" for name in _NAMES.values() if name in tools or name in servers}
+            lines += [*_server_lines(server, tools, class_names, aliases), ""]
     return "\n".join(lines)
 
 
-def _server_lines(server: str, tools: Mapping[str, Tool], class_names: set[str]) -> list[str]:
-    owner = _title(server)
-    # The methods of a class hide builtins of the same name from the annotations after them.
-    aliases = {name: f"_{name}" for name in _NAMES.values() if name in tools and name != "None"}
-    classes = [f"{alias} = {name}" for name, alias in aliases.items()]
+def _server_lines(
+    server: str, tools: Mapping[str, Tool], class_names: set[str], aliases: Mapping[str, str]
+) -> list[str]:
+    owner, classes = _title(server), list[str]()
     methods: list[str] = []
     for name, tool in tools.items():
-        if not _is_name(name) or name in ("Any", "Literal"):
+        if not _is_name(name) or name in _TYPING:
             methods.append(f"# call_tool({tool.id!r}, {{...}})")
             continue
         types = _Types(tool.input_schema, class_names, aliases)
@@ -90,7 +93,8 @@ def _server_lines(server: str, tools: Mapping[str, Tool], class_names: set[str])
         methods.append(textwrap.indent(_full_docstring(tool, types), "    "))
         classes += [*types.classes, *results.classes]
     body = textwrap.indent("\n".join(methods) or "pass", "    ")
-    return [*classes, f"class _{owner}:\n{body}", "", f"{server}: _{owner}"]
+    class_name = _new_name(f"_{owner}", class_names)
+    return [*classes, f"class {class_name}:\n{body}", "", f"{server}: {class_name}"]
 
 
 def _parameters(tool: Tool, owner: str, types: _Types) -> str:
@@ -102,7 +106,7 @@ def _parameters(tool: Tool, owner: str, types: _Types) -> str:
         if _is_name(key):
             annotation = types.annotation(properties[key], owner + _title(key))
             texts.append(f"{key}: {annotation}" + ("" if key in required else " = ..."))
-    others = {key: inner for key, inner in properties.items() if not _is_name(key)}
+    others = {key: inner for key, inner in properties.items() if key and not _is_name(key)}
     more = schema.get("additionalProperties")
     if others:
         typed = types.annotation({"type": "object", "properties": others, "required": list(required)}, f"{owner}Others")
@@ -141,6 +145,14 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text) and not text.startswith("_")
 
 
+def _new_name(name: str, names: set[str]) -> str:
+    """Add a name to the names of a module, with as many underscores as make it new, and return it."""
+    while name in names:
+        name += "_"
+    names.add(name)
+    return name
+
+
 def _title(text: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[\W_]+", text))
 
@@ -170,7 +182,7 @@ class _Types:
         self.root, self.class_names = root, class_names
         self.classes: list[str] = []
         self._is_complete, self._aliases = aliases is not None, aliases or {}
-        self._depth = 0
+        self._depth = self._part_count = 0
         # The annotation behind each `$ref`, so that an object may contain itself.
         self._by_ref: dict[str, str] = {}
 
@@ -187,11 +199,10 @@ class _Types:
         if not isinstance(schema, dict):
             return {}
         parts = schema.get("allOf")
-        if not isinstance(parts, list) or not parts or self._depth >= self._deepest:
+        if not isinstance(parts, list) or self._part_count + len(parts) > _MOST_PARTS:
             return schema
-        self._depth += 1
+        self._part_count += len(parts)
         merged = [*map(self.followed, parts), {key: value for key, value in schema.items() if key != "allOf"}]
-        self._depth -= 1
         properties = {key: inner for part in merged for key, inner in (part.get("properties") or {}).items()}
         required = [key for part in merged for key in part.get("required") or ()]
         whole = {key: value for part in merged for key, value in part.items()}
@@ -239,10 +250,10 @@ class _Types:
         return self._name(_NAMES.get(str(kind), "Any"))
 
     def _literal(self, values: list[Json]) -> str:
+        if not values or (self._is_complete and any(type(value) not in _LITERALS for value in values)):
+            return "Any"
         if not self._is_complete:
             return f"Literal[{', '.join(map(repr, values[:_MOST_CHOICES]))}]"
-        if any(type(value) not in _LITERALS for value in values) or not values:
-            return "Any"
         return f"Literal[{', '.join(dict.fromkeys(map(repr, values)))}]"
 
     def _name(self, name: str) -> str:
@@ -250,13 +261,13 @@ class _Types:
 
     def _object(self, schema: dict[str, Any], class_name: str, way: str) -> str:
         required = schema.get("required") or ()
-        while class_name in self.class_names:
-            class_name += "_"
-        self.class_names.add(class_name)
+        class_name = _new_name(class_name, self.class_names)
         if way:
             self._by_ref[way] = class_name
         fields = {}
         for key, inner in schema["properties"].items():
+            if not key:
+                continue  # no TypedDict has it
             text = self.annotation(inner, class_name + "".join(filter(str.isalnum, key.title())))
             fields[key] = text if key in required else f"NotRequired[{text}]"
         if all(key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__") for key in fields):
@@ -270,4 +281,4 @@ class _Types:
 
 def _union(names: list[str]) -> str:
     listed = list(dict.fromkeys(names))
-    return "Any" if "Any" in listed else " | ".join(listed)
+    return "Any" if "Any" in listed or not listed else " | ".join(listed)

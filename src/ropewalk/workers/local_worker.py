@@ -47,12 +47,11 @@ class LocalWorker:
         self._make_job, self._continue_run, self._failed_result = make_job, continue_run, failed_result
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unreadable: dict[str, float] = {}  # until when runs are left alone, by id
+        self.on_retired: Callable[[], None] = lambda: None
         self._stop = asyncio.Event()
         self._wake = asyncio.Event()
 
-    async def work(
-        self, started: Callable[[], None] = lambda: None, stopped: Callable[[], None] = lambda: None
-    ) -> None:
+    async def work(self, started: Callable[[], None] = lambda: None) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
         loop = asyncio.get_running_loop()
 
@@ -72,7 +71,6 @@ class LocalWorker:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), _PAUSE)
                 self._wake.clear()
-            stopped()
             if self._tasks:
                 await asyncio.wait(self._tasks.values(), timeout=self._limits.grace)
         finally:
@@ -91,6 +89,11 @@ class LocalWorker:
                 task.cancel()
         self._stop.set()
         self._wake.set()
+
+    def retire(self) -> None:
+        """Stop, because a worker of a later version of the project has begun, and starts what schedules say."""
+        self.on_retired()
+        self.stop()
 
     async def take_runs(self) -> None:
         """Begin the runs that are due, as far as there is room."""

@@ -171,9 +171,7 @@ class Worker:
         self.engine.spread = self._chunks = MapChunks(self._query_registry, self.client, lambda: not self._is_releasing)
         self._chunk_executor = ChunkExecutor(self.engine, self._query_registry, make_job)
 
-    async def work(
-        self, started: Callable[[], None] = lambda: None, stopped: Callable[[], None] = lambda: None
-    ) -> None:
+    async def work(self, started: Callable[[], None] = lambda: None) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
         self._loop = asyncio.get_running_loop()
         names = [existing_queue_name(name, self.settings) for name in self._queue_names] or list(
@@ -215,7 +213,6 @@ class Worker:
             started()
             with gc_relaxed():
                 await self._stop.wait()
-                stopped()
                 executor.stop_taking()
                 await self._drain()
         finally:

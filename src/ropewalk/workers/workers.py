@@ -228,14 +228,16 @@ class Workers:
             )
             background.append(asyncio.ensure_future(clock.run()))
 
-        def on_stopped() -> None:
+        def end_background() -> None:
             for task in background:
                 task.cancel()
 
+        if isinstance(worker, LocalWorker):
+            worker.on_retired = end_background
         try:
-            await worker.work(on_started, on_stopped)
+            await worker.work(on_started)
         finally:
-            on_stopped()
+            end_background()
             registry.close()
 
     def _make_worker(

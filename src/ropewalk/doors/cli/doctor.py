@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from cyclopts import Parameter, validators
 
 from ...app.open_project import NOT_LOADED
-from ...app.preflight import misplaced
+from ...app.preflight import misplaced, unmatched_strict
 from ...config.project import find_config_file, read_config
 from ...config.settings import Config
 from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command, relative_paths
@@ -42,7 +42,7 @@ from ..remedies import Door, word_remedy
 from .dispatch import FAILED, Answer
 from .options import Json, NoCode, Project, StoreAddress, read_seconds
 from .output import columns
-from .session import Interrupts, directory, with_app
+from .session import Interrupts, directory, how_to_execute, with_app
 from .streams import write_stdout
 
 if TYPE_CHECKING:
@@ -331,6 +331,7 @@ async def _check_app(app: App, report: Report, config: Config, store: str | None
         silence = str(error)
     report.extend(_check_tools(app, config, silence))
     report.extend(Finding("limits", "fault", str(error)) for error in misplaced(app.settings.rates, app.toolbox))
+    report.extend(Finding("tools", "note", text) for text in unmatched_strict(app.toolbox))
     report.start("schedules")
     try:
         report.extend(await parts.within(_check_schedules(app), parts.limit))
@@ -427,7 +428,8 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
         if file is not None and is_there(file):  # in a file, runs can be queued
             yield from _check_workers(app)
         elif app.settings.schedules:
-            yield Finding("workers", "note", _nobody(app))
+            advice = "start `ropewalk serve` or `ropewalk worker`" if file is not None else "use a store in a file"
+            yield Finding("workers", "note", _nobody(app, advice))
         return
     dbos_version = _installed_version("dbos")
     if dbos_version is None:
@@ -455,7 +457,7 @@ def _check_workers(app: App) -> Iterator[Finding]:
     from ...workers.queues import describe_other_versions, is_of_this_version
 
     if not alive:
-        yield Finding("workers", "fault" if total else "note", _nobody(app))
+        yield Finding("workers", "fault" if total else "note", _nobody(app, how_to_execute(app)))
     elif not any(map(is_of_this_version, alive)):
         yield Finding("workers", "fault" if total else "note", f"{len(alive)}, but {describe_other_versions(alive)}")
     else:
@@ -466,12 +468,11 @@ def _check_workers(app: App) -> Iterator[Finding]:
         yield Finding("queues", "ok", f"queued: {queues}" if total else "no queued runs")
 
 
-def _nobody(app: App) -> str:
+def _nobody(app: App, advice: str) -> str:
     """Say that no process executes queued runs and schedules, and what does."""
     names = ", ".join(app.settings.schedules)
     schedules = f", so nothing executes the schedules ({names})" if names else ""
-    commands = "ropewalk worker" if app.distributed else "ropewalk worker, or ropewalk serve"
-    return f"no worker is running{schedules}; start one with: {commands}"
+    return f"no worker is running{schedules}; {advice}"
 
 
 def _check_agents(app: App, config: Config) -> Iterator[Finding]:

@@ -59,6 +59,8 @@ class RunCounts:
     last: deque[EndedNode] = field(default_factory=lambda: deque(maxlen=_KEPT))
     # The first steps that failed.
     failures: list[EndedNode] = field(default_factory=list)
+    # The steps that were recorded and not executed now, failed ones included.
+    reused: int = 0
     # The first steps that were executed now, not reused.
     executed: list[EndedNode] = field(default_factory=list)
     started: float = 0.0
@@ -97,17 +99,19 @@ class RunCounts:
         self.last.append(ended)
         if how == "failed" and len(self.failures) < _KEPT:
             self.failures.append(ended)
-        if how != "skipped" and not data.get("replayed") and len(self.executed) < _KEPT:
+        if how != "skipped" and data.get("replayed"):
+            self.reused += 1
+        elif how != "skipped" and len(self.executed) < _KEPT:
             self.executed.append(ended)
         return ended
 
 
 def changes(counts: RunCounts) -> list[str]:
     """Say which steps were executed now, if any step was reused from an earlier execution."""
-    reused = counts.counts[REUSED]
+    reused = counts.reused
     if not reused:
         return []
-    executed = counts.counts["finished"] + counts.counts["recovered"] + counts.counts["failed"]
+    executed = sum(counts.counts[how] for how in MARKS if how != "skipped") - reused
     names = [escape_invisible(f"{MARKS[step.how]} {first_line(step.path, MAX_PATH)}") for step in counts.executed]
     more = [f"and {executed - len(names):,} more"] if executed > len(names) else []
     steps = "step" if reused == 1 else "steps"

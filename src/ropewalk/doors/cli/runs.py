@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -111,7 +111,7 @@ def ls(
             took = _execution_time(timed, now, state, app.runs.earlier_seconds(row))
             started = moment(row.started_at)
             table.append((row.id, row.name, row.kind, status_text, started, took, row.result_count, row.error_count))
-        head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
+        head = ("RUN", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
@@ -479,22 +479,34 @@ def logs(
             return Answer(data={"lines": lines}, text="\n".join(map(_log_line, lines)))
         from .dispatch import json_line
 
-        seen: dict[str, Any] = {}
+        seen: dict[str, int] = {}
         over = False
         while not over:
             row = require_run(app.store, run_id)
             over = row.status != "running" or bool(app.runs.liveness_of([row]))
-            for line in await asyncio.to_thread(app.runs.logs, run_id, node):
-                if line["number"] > seen.get(line["path"], 0):
-                    seen[line["path"]] = line["number"]
-                    if json:
-                        json_line(line)
-                    else:
-                        write_stdout(escape_invisible(_log_line(line)) + "\n")
+            for line in unseen_lines(await asyncio.to_thread(app.runs.logs, run_id, node), seen):
+                if json:
+                    json_line(line)
+                else:
+                    write_stdout(escape_invisible(_log_line(line)) + "\n")
             await asyncio.sleep(0 if over else _FOLLOW_SECONDS)
         return Answer()
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def unseen_lines(lines: Iterable[dict[str, Any]], seen: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """Yield the lines that are new since the last look, and remember their numbers in `seen`, by path."""
+
+    # The lines are in the order of their times, in which those of one step may be out of the order of their numbers.
+    before = dict(seen)
+    for line in lines:
+        path, number = line["path"], line["number"]
+        unseen = number - before.get(path, 0)
+        if unseen > 0:
+            seen[path] = max(number, seen.get(path, 0))
+            # Some of the lines that are left out now were there at the last look.
+            yield {**line, "leftOut": min(line["leftOut"], unseen)} if "leftOut" in line else line
 
 
 def _log_line(line: Mapping[str, Any]) -> str:

@@ -37,6 +37,7 @@ from ...errors import (
     StoreError,
     describe_exception,
     install_command,
+    message_of,
 )
 from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_there
 from ...journal.sqlite.wal_check import orphan_wal
@@ -250,7 +251,7 @@ def with_app(
             if app.context.unchecked:
                 notify(f"not checked, because of --no-code: {'; '.join(app.context.unchecked)}")
             if tools and not lenient and code:
-                _check_rates(app)
+                _check_patterns(app)
             with _telemetry(app), as_source(local_source()), naming_store(app):
                 log_events(app)
                 return await work(app, interrupts)
@@ -258,7 +259,7 @@ def with_app(
     handlers: list[Interrupts] = []
     logging.getLogger("ropewalk.modules").addFilter(_is_outside_steps)  # lines of steps are shown with their steps
     try:
-        with capture(None if executes_run() else sys.stderr) if tools else contextlib.nullcontext():
+        with capture(None if executes_run() else _Notices()) if tools else contextlib.nullcontext():
             return asyncio.run(main())
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
         cause = _explain_loop_end(error, handlers[0]) if handlers else None
@@ -266,6 +267,15 @@ def with_app(
     finally:  # not earlier, because a tool can also block the loop while it closes
         for interrupts in handlers:
             interrupts.remove()
+
+
+class _Notices:
+    """Writes the lines of steps as messages of the command, which are JSON if its log is."""
+
+    def write(self, text: str) -> None:
+        """Write lines."""
+        for line in text.splitlines():
+            notify(line)
 
 
 def _is_outside_steps(record: logging.LogRecord) -> bool:
@@ -304,17 +314,19 @@ def open_again(near: Path | None, project: Path | None, store: str | None) -> Ap
     app = App.open(directory(near, project), store=store, home=_run_directory(project))
     if app.context.untrusted:
         _warn_of_untrusted(app.context.untrusted)
-    _check_rates(app)
+    _check_patterns(app)
     return app
 
 
-def _check_rates(app: App) -> None:
-    """Raise ConfigError for a rate limit of a tool that does not exist."""
-    if app.settings.rates:
-        from ...app.preflight import misplaced
+def _check_patterns(app: App) -> None:
+    """Raise ConfigError for a rate limit of a tool that does not exist, and warn of a strict tool that does not."""
+    if app.settings.rates or app.toolbox.strict_output:
+        from ...app.preflight import misplaced, unmatched_strict
 
         for error in misplaced(app.settings.rates, app.toolbox):
             raise error
+        for warning in unmatched_strict(app.toolbox):
+            log.warning("%s", warning)
 
 
 async def warn_of_idle_schedules(app: App) -> None:
@@ -322,8 +334,16 @@ async def warn_of_idle_schedules(app: App) -> None:
     names = await asyncio.to_thread(app.workers.idle_schedules) if app.settings.schedules else ()
     if names:
         what = f"schedule {names[0]}" if len(names) == 1 else f"schedules {', '.join(names)}"
-        who = "`ropewalk worker`" if app.distributed else "`ropewalk serve` or `ropewalk worker`"
-        notify(f"warning: nothing executes the {what}; start {who}", logging.WARNING)
+        notify(f"warning: nothing executes the {what}; {how_to_execute(app)}", logging.WARNING)
+
+
+def how_to_execute(app: App) -> str:
+    """Say what executes queued runs and schedules with the store and the settings of an app."""
+    try:
+        commands = "`ropewalk serve` or `ropewalk worker`" if app.workers.executes_here else "`ropewalk worker`"
+        return f"start {commands}" if app.workers.registry else ""
+    except StoreError as error:
+        return message_of(error)
 
 
 def _explain_loop_end(error: BaseException, interrupts: Interrupts) -> BaseException | None:

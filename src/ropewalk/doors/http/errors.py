@@ -329,9 +329,13 @@ class Route(APIRoute):
         return read
 
 
-async def answer_error(_: Request, error: Exception) -> Answer:
+async def answer_error(request: Request, error: Exception) -> Answer:
     """Answer with a RopewalkError as data."""
-    return Answer(error_payload(error, Door.HTTP), status_of(error))
+    payload = error_payload(error, Door.HTTP)
+    # The id of a run may contain slashes, so a misspelt word after it looks like a part of it.
+    if isinstance(error, NotFound) and (near := _one_word_off(route_path(request.scope), _routes_of(request))):
+        payload["error"]["message"] += f"; did you mean {near}?"
+    return Answer(payload, status_of(error))
 
 
 async def answer_fault(_: Request, error: Exception) -> Answer:
@@ -376,16 +380,33 @@ def answer_misfit(request: Request, error: Exception) -> Answer:
 def no_route(request: Request, status: int) -> tuple[str, str] | None:
     """Return kind and message for an unknown path or a wrong method; None for any other refusal."""
     path, method = route_path(request.scope), request.method
-    routes: list[APIRoute] = [route for route in request.app.state.routes if route.include_in_schema]
+    routes = _routes_of(request)
     takes = sorted({name for route in routes if route.path_regex.match(path) for name in route.methods or ()})
     if status == 405 and takes:
         hint = _suggestion(path, [route for route in routes if method in (route.methods or ())])
         return "MethodNotAllowed", f"{path} takes {' and '.join(takes)}, not {method}{hint}"
     if status in (404, 405):
-        near = did_you_mean(path, (route.path_format for route in routes))
+        near = _one_word_off(path, routes) or did_you_mean(path, (route.path_format for route in routes))
         hint = f"; did you mean {near}?" if near else ""
         return "NotFound", f"no route {path}{hint}; GET /api/openapi.json describes every one"
     return None
+
+
+def _routes_of(request: Request) -> list[APIRoute]:
+    return [route for route in request.app.state.routes if route.include_in_schema]
+
+
+def _one_word_off(path: str, routes: Sequence[APIRoute]) -> str | None:
+    """Return the route that a path has with one word misspelt, whatever the ids in it: `/api/runs/ID/lgos`."""
+    parts = path.split("/")
+    meant: dict[tuple[str, str], str] = {}  # by the wrong word and the right one
+    for route in routes:
+        words = route.path_format.split("/")
+        if len(words) == len(parts):
+            wrong = [(a, b) for a, b in zip(parts, words, strict=True) if a != b and not b.startswith("{")]
+            if len(wrong) == 1:
+                meant.setdefault(wrong[0], route.path_format)
+    return next((form for (part, word), form in meant.items() if did_you_mean(part, [word])), None)
 
 
 def _suggestion(path: str, routes: Sequence[APIRoute]) -> str:

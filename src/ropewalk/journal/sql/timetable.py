@@ -26,6 +26,7 @@ _UPSERT: Final = """
         next = CASE WHEN s.cron = excluded.cron AND s.timezone = excluded.timezone THEN s.next ELSE excluded.next END
 """
 _COLUMNS: Final = "name, project, cron, timezone, context, catch_up, paused, next, last"
+_IS_DUE: Final = "SELECT 1 FROM schedule WHERE NOT paused AND next <= CAST(? AS float8) LIMIT 1"
 _RESERVE_DUE: Final = f"""
     UPDATE schedule SET worker = ?1, held = CAST(?2 AS float8) + CAST(?3 AS float8)
     WHERE NOT paused AND next <= CAST(?2 AS float8) AND (held <= CAST(?2 AS float8) OR worker = ?1)
@@ -149,7 +150,14 @@ class Timetable:
     def reserve_due(self, worker: str, seconds: float, project: str | None = None) -> tuple[float, list[TimetableRow]]:
         """Reserve the schedules that are due: those of a project, or all."""
 
-        # Other workers skip them meanwhile.
+        # Other workers skip them meanwhile. Mostly nothing is due, which a read shows without the lock of a write.
+        def find_due(connection: Connection) -> tuple[float, bool]:
+            now = self._database.now(connection)
+            return now, bool(fetch(connection, _IS_DUE, (now,)))
+
+        now, is_any_due = self._database.read(find_due)
+        if not is_any_due:
+            return now, []
 
         def work(connection: Connection) -> tuple[float, list[TimetableRow]]:
             now = self._database.now(connection)

@@ -20,6 +20,7 @@ from ...ir import Channel, Flow, Graph, Meta, Node, Op, Policy
 from ...ops import Call, Compute, Loop, Map, Sleep
 from ...problems import MOST_PROBLEMS
 from ...values import Json, did_you_mean
+from ..binding import warn_of_references
 from ..fields import Report, add_problem, join
 from ..node_fields import (
     CommonFields,
@@ -300,7 +301,7 @@ class ExperienceCompiler:
         if node.kind == "dataset":
             source = self.value(node.get("source", {}), join(node.path, "source"))
             return Call(tool="dataset:", args=Obj((("source", source),)))
-        args = self.value(node.get("args", {}), join(node.path, "args"))
+        args = self.arguments(node)
         undo = compile_undo(node.get("undo"), join(node.path, "undo"), self.problems)
         if node.kind == "call":
             return Call(tool=str(node.get("tool", "")), args=args, undo=undo)
@@ -375,6 +376,13 @@ class ExperienceCompiler:
     def value(self, value: Json, path: str, within: object = None) -> Expr:
         """Compile JSON with references in it; `path` is its place in the document."""
         return self._bind(lift(value, ROOTS, path=path, problems=self.problems))
+
+    def arguments(self, node: ExperienceNode) -> Expr:
+        """Compile the arguments of a tool; what only looks like a reference is text there, with a warning."""
+        value, path = node.get("args", {}), join(node.path, "args")
+        warnings = self.document.warnings
+        warn_of_references(value, path, ROOTS, warnings, "state")
+        return self._bind(lift(value, ROOTS, path=path, problems=self.problems, warnings=warnings))
 
     def reference(self, text: str) -> Expr | None:
         """Compile a text such as `$item.id`; return None if it is not a reference."""

@@ -86,6 +86,10 @@ class ValueCompiler(Protocol):
         """Compile JSON with references in it."""
         ...
 
+    def arguments(self, node: ExperienceNode) -> Expr:
+        """Compile the arguments of a tool."""
+        ...
+
     def reference(self, text: str) -> Expr | None:
         """Compile a text such as `$item.id`."""
         ...
@@ -231,7 +235,7 @@ class ModelNodes:
         path = join(node.path, "prompt")
         prompt = node.get("prompt")
         names = PromptNames(
-            args=self.compiler.value(node.get("args", {}), join(node.path, "args")),
+            args=self.compiler.arguments(node),
             outputs=self._outputs(predecessors),
             compiler=self.compiler,
         )
