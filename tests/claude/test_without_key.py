@@ -17,11 +17,12 @@ import fork_server
 from ropewalk import tool
 from ropewalk.agents import complete_with_tools
 from ropewalk.app.app import App
+from ropewalk.config.providers import no_model_message
 from ropewalk.errors import CompletionFailed, ModelError
 from ropewalk.testing import ScriptedModel
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
-SAID = "there is no key for the Messages API; set ANTHROPIC_API_KEY"
+SAID = no_model_message({})
 TOOLS = '''
 from pathlib import Path
 from ropewalk import tool
@@ -111,7 +112,7 @@ def test_validate_and_plan_warn_and_run_refuses_before_a_call(
 @pytest.mark.parametrize("words", [("chat", "hi"), ("n8n", "build", "Ping a page", "-o", "ping.json")])
 def test_chat_and_n8n_build_refuse_at_once(project: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     done = project(*words)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {SAID}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {SAID}, or use --model PROVIDER:MODEL\n")
     assert project("runs", "ls").stdout == "no runs\n"
 
 

@@ -158,6 +158,8 @@ class ClaudeClient:
         no_key: The message if there is no key; None names `ANTHROPIC_API_KEY`.
     """
 
+    provider: Final = "anthropic"
+
     def __init__(
         self, settings: Settings | None = None, *, api_key: str | None = None, no_key: str | None = None
     ) -> None:
@@ -407,6 +409,7 @@ def _to_answer(message: Any, model: str) -> Answer:
         model=message.model or model,
         cost=estimate_cost(message.model or model, usage),
         details=str(details),
+        provider=ClaudeClient.provider,
     )
 
 

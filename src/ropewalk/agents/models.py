@@ -104,7 +104,8 @@ class Models:
                 asked = replace(request, model=settings.name or None, options=_options(request, settings))
                 answer = await self._client(settings).turn(asked, on_piece)
                 if answer.stop_reason != "refusal" or not names:
-                    return replace(answer, warnings=(*notes, *answer.warnings)) if notes else answer
+                    provider = answer.provider or settings.provider
+                    return replace(answer, warnings=(*notes, *answer.warnings), provider=provider)
                 notes.append(f"{_label(settings)} refused; {names[0]} was asked")
             except ModelError as error:
                 if not names or not _is_overload(error):

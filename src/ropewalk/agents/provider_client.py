@@ -1,7 +1,7 @@
 """ProviderClient: turns of the models of OpenAI, Google and other makers, through pydantic-ai.
 
 pydantic-ai and the SDK of the maker are imported at the first turn. The SDK repeats requests that fail with 429 or 5xx.
-To add a maker that pydantic-ai knows, nothing is needed; `config/providers.py` names the variable of its key in messages.
+To add a maker that pydantic-ai knows, nothing is needed; `config/providers.py` names the variable of its key.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ProviderClient:
             if has_address or os.environ.get(variable):
                 return None
             return (
-                f'there is no address for {self._label}; set {variable}, or base_url under [model], such as "{usual}"'
+                f'there is no address for {self._label}; set {variable}, or base_url in ropewalk.toml, to "{usual}"'
             )
         names = KEY_VARIABLES.get(provider, ())
         if not names or has_address or any(map(os.environ.get, names)):

@@ -1,4 +1,4 @@
-"""Providers of models: their names, the variables that hold their keys and addresses, and what is wrong with a model's name.
+"""Providers of models: their names, the variables of their keys and addresses, and what is wrong with a model's name.
 
 A provider that only a newer pydantic-ai knows needs no entry. An entry names its variables in messages.
 """

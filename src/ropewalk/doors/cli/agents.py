@@ -97,7 +97,7 @@ def chat(
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Chat with a model that calls your tools. It needs a model (see `ropewalk models`) and its key."""
+    """Chat with a model that calls your tools. It needs a model and its key: see `ropewalk models`."""
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...agents.session import Session
@@ -405,7 +405,7 @@ def build(
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Build an n8n workflow from a prompt. It needs a model (see `ropewalk models`) and n8n-mcp (npm install n8n-mcp)."""
+    """Build an n8n workflow from a prompt. It needs a model (`ropewalk models`) and n8n-mcp (npm install n8n-mcp)."""
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...n8n.builder import WorkflowBuilder, as_json, as_text
