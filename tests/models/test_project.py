@@ -177,7 +177,11 @@ KNOWN = "anthropic, openai, google, azure, deepseek, groq, mistral, openrouter, 
 
 @pytest.fixture
 def _no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("ANTHROPIC_BASE_URL", "OLLAMA_BASE_URL", *(name for names in KEY_VARIABLES.values() for name in names)):
+    for name in (
+        "ANTHROPIC_BASE_URL",
+        "OLLAMA_BASE_URL",
+        *(name for names in KEY_VARIABLES.values() for name in names),
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK of Anthropic finds profiles
 
@@ -194,13 +198,28 @@ def opened(project: Path, text: str) -> App:
         ('[model.cheap]\ntimeout = "x"\n', "[model.cheap] timeout: must be a "),
         ('[model]\nmodel = ""\n', "[model] model: must be text"),
         ('[model]\nfallback = "x"\n', "[model] fallback: must be a list of texts"),
-        ('[model]\nmodel = "opnai:gpt-5"\n', "[model] model: there is no provider 'opnai'; did you mean openai:gpt-5? Known are anthropic, openai,"),
-        ('[model.a]\nmodel = "nobody:x"\n', "[model.a] model: there is no provider 'nobody'; known are anthropic, openai, google,"),
-        ('[model]\nfallback = ["chaep"]\n[model.cheap]\n', "[model] fallback: there is no model 'chaep'; did you mean 'cheap'?"),
+        (
+            '[model]\nmodel = "opnai:gpt-5"\n',
+            "[model] model: there is no provider 'opnai'; did you mean openai:gpt-5? Known are anthropic, openai,",
+        ),
+        (
+            '[model.a]\nmodel = "nobody:x"\n',
+            "[model.a] model: there is no provider 'nobody'; known are anthropic, openai, google,",
+        ),
+        (
+            '[model]\nfallback = ["chaep"]\n[model.cheap]\n',
+            "[model] fallback: there is no model 'chaep'; did you mean 'cheap'?",
+        ),
         ('[model]\nfallback = ["grok:x"]\n', "[model] fallback: there is no provider 'grok'; did you mean groq:x?"),
         ('[model]\nkey = "sk-proj-abc1"\n', "[model] key: must be the name of an environment variable"),
-        ('[model]\nkey = "AIzaSyA-0123456789abcdefghijklmnopqrstu"\n', "[model] key: must be the name of an environment variable"),
-        ('[model.a]\nkey = "gsk_0123456789abcdefghijklmnopqrstuvwxyz"\n', "[model.a] key: must be the name of an environment variable"),
+        (
+            '[model]\nkey = "AIzaSyA-0123456789abcdefghijklmnopqrstu"\n',
+            "[model] key: must be the name of an environment variable",
+        ),
+        (
+            '[model.a]\nkey = "gsk_0123456789abcdefghijklmnopqrstuvwxyz"\n',
+            "[model.a] key: must be the name of an environment variable",
+        ),
     ],
 )
 def test_a_wrong_key_is_named_with_its_place(project: Path, text: str, message: str) -> None:
@@ -224,7 +243,10 @@ def test_a_wrong_key_is_named_with_its_place(project: Path, text: str, message: 
         ("claude-sonnet-5-5", "there is no key for the Messages API; set ANTHROPIC_API_KEY"),
         ("own", "there is no key for openai:gpt-5; set OWN_KEY"),
         ("ours", "there is no key for anthropic:claude-haiku-5-5; set OWN_KEY"),
-        ("ollama:qwen3", 'there is no address for ollama:qwen3; set OLLAMA_BASE_URL, or base_url in ropewalk.toml, to "http://localhost:11434/v1"'),
+        (
+            "ollama:qwen3",
+            'there is no address for ollama:qwen3; set OLLAMA_BASE_URL, or base_url in ropewalk.toml, to "http://localhost:11434/v1"',
+        ),
         ("onw", "there is no model 'onw'; did you mean 'own'?"),
         ("gpt-5", "there is no model 'gpt-5'; did you mean openai:gpt-5?"),
         ("smart", "there is no model 'smart'; write it as provider:model, or define it in ropewalk.toml"),
@@ -247,7 +269,7 @@ def test_without_a_key_the_variable_is_named(
 @pytest.mark.parametrize(
     ("keys", "shown", "is_absent"),
     [
-        ((), ["set ANTHROPIC_API_KEY", 'model = "openai:gpt-5"'], "is set"),
+        ((), ["set ANTHROPIC_API_KEY", "openai:gpt-5"], "is set"),
         (("OPENAI_API_KEY",), ["OPENAI_API_KEY is set", 'model = "openai:gpt-5"'], "ANTHROPIC_API_KEY"),
         (("GEMINI_API_KEY",), ["GEMINI_API_KEY is set", 'model = "google:gemini-2.5-flash"'], "OPENAI_API_KEY"),
     ],

@@ -70,9 +70,7 @@ class ProviderClient:
             variable, usual = ADDRESSES[provider]
             if has_address or os.environ.get(variable):
                 return None
-            return (
-                f'there is no address for {self._label}; set {variable}, or base_url in ropewalk.toml, to "{usual}"'
-            )
+            return f'there is no address for {self._label}; set {variable}, or base_url in ropewalk.toml, to "{usual}"'
         names = KEY_VARIABLES.get(provider, ())
         if not names or has_address or any(map(os.environ.get, names)):
             return None

@@ -55,7 +55,6 @@ _COMMON: Final = (
     "groq",
     "mistral",
     "openrouter",
-    "xai",
     "ollama",
 )
 EXAMPLES: Final[Mapping[str, str]] = {
@@ -85,9 +84,8 @@ def provider_error(model: str) -> str | None:
         return None
     near = did_you_mean(provider, PROVIDERS)
     hint = f"did you mean {near}:{name}? Known" if near else "known"
-    return (
-        f"there is no provider {provider!r}; {hint} are {', '.join(_COMMON)} and more, and your classes as module:Class"
-    )
+    known = ", ".join(_COMMON)
+    return f"there is no provider {provider!r}; {hint} are {known} and others, and your own classes as module:Class"
 
 
 def name_error(model: str, names: Iterable[str], *, is_own_address: bool = False) -> str | None:

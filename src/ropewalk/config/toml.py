@@ -34,10 +34,10 @@ class ValueType:
     expected: str
     # Returns True for a right value.
     accepts: Callable[[Any], bool]
-    # A wrong value may be a secret, so no message shows its line.
-    is_hidden: bool = False
     # Returns the value to use: durations such as `10s` are numbers there.
     read: Callable[[Any], Any] = lambda value: value
+    # A wrong value may be a secret, so no message shows its line.
+    is_hidden: bool = False
 
 
 def is_text(value: Any) -> bool:

@@ -469,8 +469,9 @@ def _is_ours(draft: Path, workflow: dict[str, Any]) -> bool:
 
 
 def _write_line(text: str) -> None:
-    sys.stderr.write(escape_invisible(text) + "\n")
-    sys.stderr.flush()
+    with uncaptured():  # no output of a tool
+        sys.stderr.write(escape_invisible(text) + "\n")
+        sys.stderr.flush()
 
 
 _MOST: Final = 80
