@@ -324,7 +324,7 @@ PUBLIC: dict[str, tuple[str, str, dict[str, Any], dict[str, str]]] = {
         '{"mcpServers": {"n": 5, "e": {}, "env": {"command": "x", "env": ["A"]}, "arg": {"command": "x", "args": [null]}, '
         '"args": {"command": "x", "args": "a b"}, "filter": {"command": "x", "disabledTools": "a, b", "tools": {"t": {}}}, '
         '"off": {"command": "x", "disabled": "yes"}, "two": {"url": "http://a", "serverUrl": "http://b"}, '
-        '"time": {"command": "x", "timeout": "5s"}, "cwd": {"command": "x", "cwd": 5}, "ok": {"command": "x"}}}',
+        '"time": {"command": "x", "timeout": "5 sec"}, "cwd": {"command": "x", "cwd": 5}, "ok": {"command": "x"}}}',
         {"ok": {"command": "x"}},
         {
             "n": "must be an object", "e": "needs either a command or a url", "env": "env must be a table of texts",

@@ -38,6 +38,7 @@ SCHEMA: dict[str, Any] = {
         ("n=x", {"n": "x"}),
         ("zip=01234", {"zip": "01234"}),
         ("zip=12345", {"zip": "12345"}),
+        ("zip=123456789012345678901", {"zip": "123456789012345678901"}),
         ("zip=123", {"zip": "123"}),  # too short, and yet text
         ("note=null", {"note": None}),
         ("note=5", {"note": "5"}),
@@ -74,6 +75,8 @@ def test_words_add_to_the_input() -> None:
         (None, ["n=5", "n=6"], "argument 'n=6': n is given twice"),
         (None, ["tgas=5"], "argument tgas: unknown name 'tgas'; did you mean tags?"),
         (None, ["at.ctiy=5"], "argument at.ctiy: unknown name 'ctiy'; did you mean city?"),
+        (None, [".x=5"], "argument .x: a name is missing at a dot"),
+        (None, ["at.=5"], "argument at.: a name is missing at a dot"),
         (None, ["at=5", "at.x=6"], "argument at: excludes at.x; write one of them"),
         ({"n": 5}, ["n.x=6"], "argument n.x: n is not an object"),
         ([1], ["n=5"], "--input must be a JSON object: NAME=VALUE adds to it"),

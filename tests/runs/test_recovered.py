@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ropewalk import flow
 from ropewalk.app.app import App
 from ropewalk.doors.cli.progress_counts import MARKS, RunCounts, changes
@@ -141,6 +143,31 @@ async def test_a_resumed_run_says_the_same(store: Store) -> None:
     for event in events:
         counts.take(event)
     assert changes(counts) == ["  executed  ✓ ask", "  reused    ↺ 1 step"]
+
+
+_CALLS = [{"id": "a", "type": "tool", "tool": "good"}, {"id": "b", "type": "tool", "tool": "bad"}]
+_STEPS = [{"name": "a", "tool": "good", "inputMapping": {}}, {"name": "b", "tool": "bad", "inputMapping": {}}]
+_GRAPH = [{"id": "a", "kind": "call", "tool": "good", "writes": ["x"]}, {"id": "b", "kind": "call", "tool": "bad"}]
+
+
+@pytest.mark.parametrize(
+    ("document", "result"),
+    [
+        ({"kind": "chain", "nodes": _CALLS}, {"a": 1}),
+        ({"kind": "chain", "nodes": _CALLS, "result": "$output.a"}, None),
+        ({"kind": "composition", "nodes": _CALLS}, None),
+        ({"kind": "composite", "mode": "compose", "steps": _STEPS}, None),
+        ({"kind": "experience", "version": "0.1.0", "state": {"schema": {"x": {"type": "number"}}},
+          "graph": {"nodes": _GRAPH, "edges": [{"from": "a", "to": "b"}]}}, {"x": 1}),
+        ({"kind": "plan", "code": "x = await good()\nreturn await bad()"}, None),
+    ],
+)  # fmt: skip
+async def test_a_run_that_failed_has_a_result_only_where_it_is_a_record_of_parts(
+    document: dict[str, Any], result: Any
+) -> None:
+    tools = ScriptedTools(bad=fails("boom"), good=1)
+    done = await App("memory", tools=tools.tools()).run({**document, "name": "c"})
+    assert (done.status, done.result) == ("failed", result)
 
 
 def test_following_lines_misses_none_and_counts_what_is_left_out() -> None:

@@ -29,6 +29,7 @@ from ropewalk.doors.mcp.results import flow_failed
 from ropewalk.engine import stack_trace
 from ropewalk.errors import FlowFailed, StoreError
 from ropewalk.events import Event
+from ropewalk.expr import TRANSFORMS
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.telemetry import instrument
 from ropewalk.telemetry.logs import RunLog
@@ -300,6 +301,45 @@ def test_a_stack_is_bounded_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -
     assert "bytes are left out" in error["stack"]
     assert "first $secret.STACK_KEY" in error["stack"]
     assert "s3cret" not in json.dumps(error)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_a_registered_transform_that_fails_has_its_stack(durable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRANSFORMS, "looks_up", lambda value: look_up("missing"))
+    of_type = {"input": [1], "transform": {"type": "CUSTOM", "config": {"function": "looks_up"}}}
+    async with App(MemoryStore(durable=durable)) as app:
+        for node in (
+            of_type,
+            {"input": "${custom('looks_up', 1)}"},
+            {"input": 1, "condition": "custom('looks_up', 1)"},
+        ):
+            nodes = [{"id": "b", "type": "transform", **node}]
+            [error] = (await app.run({"kind": "chain", "name": "c", "nodes": nodes})).errors
+            assert (error["kind"], error["at"]) == ("ExpressionError", LOOK_UP)
+            assert error["stack"].endswith(FRAME)
+
+
+@tool
+async def late_in_loop() -> None:
+    """Never ends."""
+    await asyncio.Event().wait()
+
+
+@tool
+def late_in_thread() -> None:
+    """Ends when nobody waits any more."""
+    threading.Event().wait(0.1)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("name", ["late_in_loop", "late_in_thread"])
+async def test_a_call_that_does_not_end_in_time_has_the_place_of_its_function(durable: bool, name: str) -> None:
+    flow = {"kind": "chain", "name": "c", "nodes": [{"id": "b", "type": "tool", "tool": name, "timeout": 5}]}
+    async with App(MemoryStore(durable=durable), tools=[late_in_loop, late_in_thread]) as app:
+        [error] = (await app.run(flow)).errors
+    assert (error["kind"], error["at"], "stack" in error) == (
+        "ToolTimeout", f"{HERE}:{line_of(f'def {name}')} in {name}", False
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("durable", [False, True])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ from ropewalk.app.reload import Reload, Reloader
 from ropewalk.doors.cli.dev import matters
 from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
+from ropewalk.tools.source import Source
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +63,7 @@ class Project:
     """A project in a folder, and a server in this process."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.store = folder, "memory"
         self.client: Any = None
         self.reloader: Any = None
         self.versions: Any = None
@@ -83,9 +86,9 @@ class Project:
     @asynccontextmanager
     async def served(self, files: Mapping[str, str] = EMPTY) -> AsyncIterator[Project]:
         self.write({**FILES, **files})
-        async with App.open(self.folder, store="memory") as app:
+        async with App.open(self.folder, store=self.store) as app:
             self.versions = ProjectVersions(app)
-            self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store="memory"))
+            self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store=self.store))
             files_of = lambda app: FlowFiles(app, self.folder)  # noqa: E731
             transport = httpx2.ASGITransport(make_site(self.versions, None, files_of=files_of))
             try:
@@ -116,6 +119,7 @@ class Project:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterable[Project]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     before = set(sys.modules)
     yield Project(tmp_path)
     for name in set(sys.modules) & {"reload_words", "parts", "parts.helper"} - before:
@@ -144,17 +148,25 @@ async def test_a_run_in_progress_keeps_its_tools(project: Project, wait: Any, an
         assert (await project.client.get("/api/runs/r")).json()["result"]["say"] == "old x"
 
 
-async def test_an_earlier_version_is_closed_when_its_last_run_has_ended(project: Project) -> None:
+async def test_an_earlier_version_is_closed_and_forgotten_when_its_last_run_has_ended(project: Project) -> None:
+    project.store = "runs.db"  # a store in memory keeps the objects of its runs
     async with project.served({"talk.json": chain(ASK, SAY)}):
-        first, closed = project.versions.app, asyncio.Event()
-        first.toolbox.close = lambda: closed.set() or asyncio.sleep(0)
+        closed = asyncio.Event()
+
+        class Closing(Source):
+            async def close(self) -> None:
+                closed.set()
+
+        await project.change({"parts/helper.py": 'WORD = "second"'})
+        second = weakref.ref(project.versions.app)
+        second().toolbox._sources += (Closing(),)
         await project.client.post("/api/runs", json={"definition": {"kind": "file", "id": "talk.json"}, "runId": "r"})
-        await project.change({"parts/helper.py": 'WORD = "new"'})
-        await project.change({"parts/helper.py": 'WORD = "newer"'})
+        await project.change({"parts/helper.py": 'WORD = "third"'})
+        assert await project.say() == "third x"
         assert not closed.is_set()
         await project.client.post("/api/runs/r/approve", json={})
         await closed.wait()
-        assert await project.say() == "newer x"
+        await until(lambda: gc.collect() >= 0 and second() is None)
 
 
 @pytest.mark.parametrize(
@@ -213,6 +225,19 @@ async def test_a_deleted_module_and_a_deleted_configuration_are_errors(project: 
         await project.change({"reload_words.py": WORDS, "ropewalk.toml": CONFIG, "parts/helper.py": 'WORD = "back"'})
         assert (await project.listed())[1] == []
         assert await project.say() == "back x"
+
+
+async def test_after_a_failed_import_tools_still_import_the_modules_of_their_version(project: Project) -> None:
+    late = WORDS.replace("from parts import helper\n", "").replace(
+        "    return", "    from parts import helper\n    return"
+    )
+    async with project.served({"reload_words.py": late}):
+        assert await project.say() == "old x"
+        broken = {"parts/helper.py": 'WORD = "new"', "reload_words.py": "from parts import helper\n1 / 0\n" + late}
+        assert (await project.change(broken)).problems
+        assert await project.say() == "old x"
+        await project.change({"reload_words.py": late})
+        assert await project.say() == "new x"
 
 
 async def test_flows_in_python_keep_their_last_good_version_with_their_own_tools(project: Project) -> None:
@@ -291,6 +316,18 @@ async def test_a_server_is_started_again_only_when_its_settings_change(project: 
         assert second != first
         await until(lambda: not Path(f"/proc/{first}").exists())
     await until(lambda: not Path(f"/proc/{second}").exists())
+
+
+async def test_a_silent_server_does_not_delay_the_next_change(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.app.reload._PATIENCE", 0.01)
+    silent = f'{CONFIG}[mcp.m]\ncommand = "sh"\nargs = ["-c", "cat > /dev/null"]\n'
+    asks = chain({**SAY, "tool": "m:x"})
+    async with project.served({"ropewalk.toml": silent, "asks.json": asks}):
+        assert (await project.change({"talk.json": "{"})).problems
+        assert (await project.change({"talk.json": chain()})).changed == ["talk.json"]
+        assert await project.listed() == (["asks.json", "talk.json"], [])
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,8 @@ async def test_the_limits_of_a_queue_hold(tmp_path: Path, queue: Queue, first: i
         assert len(runs.due_runs({"q": queue}, mine, 9)) == within
         now[0] += 0.2
         assert len(runs.due_runs({"q": queue}, mine, 9)) == later
+        now[0] -= 3600  # a clock that is set back blocks no queue for an hour
+        assert len(runs.due_runs({"q": queue}, mine, 9)) == later
         for log in claimed[1:]:
             await log.release()
 

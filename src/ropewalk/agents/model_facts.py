@@ -1,4 +1,4 @@
-"""What is known of the models of a project without asking them: keys, prices, capabilities."""
+"""Facts of the models of a project, without asking them: keys, prices, capabilities."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Models: the ModelClient of a project, which sends each request to the model that it names.
 
 A request names a model as `provider:model`, by its name in `[model.NAME]`, or not at all, for the default. If a model
-is overloaded, unreachable or refuses, the models of its `fallback` are asked in order; the answer's warnings say so.
+is overloaded, unreachable or refuses, the models of its `fallback` are asked in order; the answer's warnings name both.
 
 To add a protocol of your own, write a ModelClient and name it as `module:Class`.
 """
@@ -25,51 +25,23 @@ _OVERLOADED: Final = (408, 429, 500, 502, 503, 504, 529)
 
 
 class Models:
-    """The models of a project, as one ModelClient.
-
-    Args:
-        models: The models by name; the default has the name "".
-    """
+    """The models of a project, as one ModelClient."""
 
     def __init__(self, models: Mapping[str, ModelSettings]) -> None:
         self._named = dict(models)
         self._clients: dict[str, ModelClient] = {}
 
     def missing(self) -> str | None:
-        """Return a message if the default model lacks something, such as a key.
-
-        Returns:
-            The message; None if turns can be requested.
-        """
+        """Return a message if the default model lacks something, such as a key."""
         find = getattr(self.client_of(""), "missing", None)
         return find() if find is not None else None
 
     def client_of(self, name: str) -> ModelClient:
-        """Return the client that asks a model.
-
-        Args:
-            name: The model as a request names it; "" is the default.
-
-        Returns:
-            The client.
-
-        Raises:
-            ModelError: There is no such model, or `module:Class` cannot be imported.
-        """
+        """Return the client that asks a model."""
         return self._client(self.settings_of(name))
 
     def settings_of(self, name: str) -> ModelSettings:
-        """Return the settings of a model.
-
-        Args:
-            name: The name in `[model.NAME]`, or `provider:model`; "" is the default.
-
-        Returns:
-            The settings. A model that has none gets those of another one with the same provider.
-
-        Raises:
-            ModelError: There is no such model.
-        """
+        """Return the settings of a model."""
         default = self._named.get("", ModelSettings())
         if not name:
             return default
@@ -84,18 +56,7 @@ class Models:
         return given
 
     async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
-        """Send one request to the model that it names, or to its fallbacks.
-
-        Args:
-            request: The request.
-            on_piece: Called with the kind and the text of each streamed piece.
-
-        Returns:
-            The answer; a warning names each model that was asked before.
-
-        Raises:
-            ModelError: The model failed, and so did its fallbacks.
-        """
+        """Send one request to the model that it names, or to its fallbacks."""
         settings = self.settings_of(request.model or "")
         names = list(settings.fallback)
         notes: list[str] = []
@@ -126,15 +87,7 @@ class Models:
 
 
 def create_models(models: Mapping[str, ModelSettings], claude: Mapping[str, Any] | None = None) -> Models:
-    """Return the models of a project.
-
-    Args:
-        models: The models by name; the default has the name "".
-        claude: The `[claude]` table of earlier versions, which sets what the default model leaves open.
-
-    Returns:
-        The models.
-    """
+    """Return the models of a project."""
     default = models.get("", ModelSettings())
     if claude and default.provider == "anthropic":
         given = {key: value for key, value in claude.items() if getattr(default, key) in (None, "")}

@@ -37,13 +37,7 @@ _MAX_EXCERPT: Final = 300
 
 
 class ProviderClient:
-    """A ModelClient for one model of any maker that pydantic-ai knows.
-
-    It may be used from several event loops; each has its own connections.
-
-    Args:
-        settings: The model and its settings.
-    """
+    """A ModelClient for one model of any maker that pydantic-ai knows."""
 
     def __init__(self, settings: ModelSettings) -> None:
         self.settings = settings
@@ -54,11 +48,7 @@ class ProviderClient:
         return f"{self.settings.provider}:{self.settings.name}"
 
     def missing(self) -> str | None:
-        """Return a message if the package or a key is missing, without any request to the API.
-
-        Returns:
-            The message; None if turns can be requested.
-        """
+        """Return a message if the package or a key is missing, without any request to the API."""
         if find_spec("pydantic_ai") is None:
             return _NO_PACKAGE
         if self.settings.key is not None:
@@ -77,19 +67,7 @@ class ProviderClient:
         return f"there is no key for {self._label}; set {names[0]}"
 
     async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
-        """Send one request to the API of the model.
-
-        Args:
-            request: The request, in the shapes of the Messages API.
-            on_piece: Called with the kind (`text` or `thinking`) and the text of each streamed piece.
-
-        Returns:
-            The answer; its `warnings` say what was converted or left out.
-
-        Raises:
-            ModelError: The API refused the request, was not reachable or ended its answer early. Also raised if the
-                package, the key, or a price for `cost_budget` is missing.
-        """
+        """Send one request to the API of the model."""
         if (reason := self.missing()) is not None:
             raise ModelError(reason)
         await _import_package()

@@ -1,7 +1,7 @@
 """Translate requests and answers between the shapes of the Messages API and the messages of pydantic-ai.
 
-A conversation is kept in the shapes of the Messages API, whichever model answers. What only one provider understands,
-such as the signature of its thinking, stays in the block under `provider`, and goes back only to that provider.
+A conversation is kept in the shapes of the Messages API, whichever model answers. The parts that only one
+provider understands, such as the signature of its thinking, stay in the block under `provider`, and go back only there.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def to_content(response: ModelResponse, names: Names) -> tuple[list[dict[str, An
 
 
 def _arguments(arguments: Any) -> Json:
-    """Return the arguments of a call; a text that is no JSON stays text, which the loop answers with an error."""
+    """Return the arguments of a call; a text that is not JSON stays text, which the loop answers with an error."""
     if not isinstance(arguments, str):
         return arguments or {}
     try:

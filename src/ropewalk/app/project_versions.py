@@ -85,6 +85,7 @@ class ProjectVersions:
                     break
             await asyncio.sleep(_POLL)
         await self._close_version(app)
+        app.engine.forget_programs()
         del self._retiring[app], self._uses[app]
 
     async def _close_version(self, app: App) -> None:

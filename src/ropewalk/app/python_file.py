@@ -34,8 +34,8 @@ def load_from_python(file: Path, name: str) -> Any:
     if not file.is_file():
         raise NotFound("file", str(file))
     # `asyncio.run` fails in a running loop, after whatever the file does before it. Without one, it works.
-    if asyncio._get_running_loop() is not None and (start := _started_loop(_tree_of(file))) is not None:
-        raise InvalidFlow([_program_problem(file, start, f"{file}:{name}")])
+    if asyncio._get_running_loop() is not None and (start := _find_loop_start(_tree_of(file))) is not None:
+        raise InvalidFlow([_describe_program(file, start, f"{file}:{name}")])
     module = _import(file)
     flows = [key for key, value in vars(module).items() if is_flow(value)]
     value = getattr(module, name, None)
@@ -54,8 +54,10 @@ def describe_python_file(file: str) -> Problem:
     tree = _tree_of(Path(file))
     functions = (item for item in tree.body if isinstance(item, ast.AsyncFunctionDef))
     plans = [item.name for item in functions if any(map(_is_plan_decorator, item.decorator_list))]
-    if (start := _started_loop(tree)) is not None:
-        return _program_problem(Path(file), start, f"{file}:{plans[0] if len(plans) == 1 else 'NAME'}" if plans else "")
+    if (start := _find_loop_start(tree)) is not None:
+        return _describe_program(
+            Path(file), start, f"{file}:{plans[0] if len(plans) == 1 else 'NAME'}" if plans else ""
+        )
     if plans or not any(map(_is_plan_statement, tree.body)):
         name = plans[0] if len(plans) == 1 else "NAME"
         message = f"a Python file is not a document; name the flow in it: {file}:{name}"
@@ -68,7 +70,7 @@ def describe_python_file(file: str) -> Problem:
     return Problem(path="", message=f"{file}: {message}")
 
 
-def _program_problem(file: Path, start: ast.Call, flow: str) -> Problem:
+def _describe_program(file: Path, start: ast.Call, flow: str) -> Problem:
     """Say that a file starts an event loop while it is imported, and where; `flow` is a flow in it, "" without one."""
     advice = f'move this line below `if __name__ == "__main__":`, and name the flow: {flow}'
     if not flow:
@@ -88,7 +90,7 @@ def _tree_of(file: Path) -> ast.Module:
     return tree
 
 
-def _started_loop(tree: ast.Module) -> ast.Call | None:
+def _find_loop_start(tree: ast.Module) -> ast.Call | None:
     """Return the call of `asyncio.run`, or of its like, that every import of a file makes; None without one."""
     for statement in tree.body:
         if isinstance(statement, ast.Expr | ast.Assign) and isinstance(statement.value, ast.Call):

@@ -21,24 +21,11 @@ DEFAULT_PROVIDER: Final = "anthropic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """A model and how to ask it.
+    """A model and how to ask it."""
 
-    Attributes:
-        model: The model as `provider:model`, such as `openai:gpt-5`. Without a provider it is Anthropic's. "" is the
-            default of Anthropic. `module:Class` with a capital letter names a ModelClient of your own.
-        base_url: The address of the API; None is the provider's own.
-        key: The environment variable that holds the key; None is the provider's own, such as `OPENAI_API_KEY`.
-        max_tokens: The longest answer of one turn, in tokens.
-        max_retries: How often a request that failed with 429 or 5xx is repeated.
-        timeout: Seconds for one request.
-        stream: Receive answers piece by piece.
-        prompt_cache: Let the API cache what the rounds of a conversation have in common.
-        options: Options of the provider's API in the words of pydantic-ai, such as `temperature`.
-        extra: Fields that are added to the body of each request unchanged.
-        fallback: Models to ask, in order, if this one is overloaded or refuses.
-    """
-
+    # `provider:model`, or a model of Anthropic, or `module:Class` of your own.
     model: str = ""
+    # The address of the API, and the variable with the key, if they are not the provider's own.
     base_url: str | None = None
     key: str | None = None
     max_tokens: int | None = None
@@ -46,8 +33,10 @@ class ModelSettings:
     timeout: float | None = None
     stream: bool | None = None
     prompt_cache: bool | None = None
+    # Options in the words of pydantic-ai, such as `temperature`, and members to add to the body of each request.
     options: Mapping[str, Json] = field(default_factory=dict)
     extra: Mapping[str, Json] = field(default_factory=dict)
+    # The models to ask, in order, if this one is overloaded or refuses.
     fallback: tuple[str, ...] = ()
 
     @property

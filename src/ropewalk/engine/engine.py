@@ -242,6 +242,10 @@ class Engine:
         )
         return program
 
+    def forget_programs(self) -> None:
+        """Forget the compiled programs, which hold the tools that they call; runs in progress keep theirs."""
+        self._programs.clear()
+
     async def run(self, job: Job) -> dict[str, Json]:
         """Execute a job to its ending."""
 

@@ -74,6 +74,7 @@ class NodeSlot:
         "direct",
         "error_slot",
         "evaluates_long",
+        "handler",
         "has_attempts",
         "host_slot",
         "id",
@@ -105,6 +106,7 @@ class NodeSlot:
         self.evaluates_long = False  # whether the arguments of its call may be expensive to evaluate
         self.limit: float | None = None  # the timeout in seconds that the DeadlineTimer applies to a plain call
         self.tool: str | None = None
+        self.handler: Any = None  # the function of its tool, for the place of a call that did not end in time
         self.repeatable = False  # whether its tool may be called again after a call that took effect
         self.undo: Any = None  # makes the call that takes back a finished call of its tool
         self.direct: Any = None  # the parts of a tool call that the region's loop makes itself

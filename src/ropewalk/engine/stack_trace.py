@@ -7,6 +7,7 @@ this process (JavaScript modules, HTTP, MCP) and failures of recorded runs carry
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import logging
 import os
@@ -25,6 +26,7 @@ from ..errors import (
     NodeFailed,
     StackTrace,
     ToolError,
+    ToolTimeout,
     describe_exception,
     exception_text,
     storable_text,
@@ -43,6 +45,8 @@ _MAX_CHARACTERS: Final = 200_000  # in which secrets are looked for
 _MAX_CHAIN: Final = 20  # exceptions that led to one another
 _MAX_MEMBERS: Final = 5  # of a group
 _MAX_DEPTH: Final = 4  # of groups in groups
+_FUNCTION: Final = ("def ", "async def ")
+_MAX_DECORATORS: Final = 20  # lines of decorators before a function
 _REPEATS: Final = 3  # frames of a recursion that are shown
 _ROOT: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 _LIBRARIES: Final = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("platstdlib") + os.sep)
@@ -55,12 +59,16 @@ _WRAPPERS: Final = (ToolError, NodeFailed, FlowFailed, ModuleFailed)
 log = logging.getLogger("ropewalk.engine")
 
 
-def trace_of(error: BaseException, run: Any) -> StackTrace | None:
+def trace_of(error: BaseException, run: Any, handler: Any = None) -> StackTrace | None:
     """Return the stack trace of a failure, without secrets; None if no code outside of Ropewalk raised it."""
+
+    # No exception says where a call was that did not end in time, so it has the place of the tool's `handler`.
     if isinstance(error, ToolError) and error.trace is not None:
         return error.trace  # the journal has asked for it before
     try:
         trace = _recorded_trace(error) or _python_trace(origin(error), _project_of(run))
+        if trace is None and isinstance(error, ToolTimeout):
+            trace = _trace_of_function(handler, _project_of(run))
     except Exception as problem:  # noqa: BLE001 - code of the exception's class; the failure must not become this one
         log.warning("cannot make the stack trace of %s: %s", type(error).__name__, type(problem).__name__)
         return None
@@ -105,7 +113,12 @@ def _is_wrapper(error: BaseException) -> bool:
     if code is not None and _folded_name(code.co_filename) is None:
         return False  # user code raised it, such as a ToolError with a cause
     if isinstance(error, (ExpressionError, InvalidValue)):
-        return error.__cause__ is not None and _place(error.__cause__, "") is not None  # of a registered transform
+        cause = error.__cause__
+        for _ in range(_MAX_CHAIN):  # an error of a call has that of the function as its cause
+            if not isinstance(cause, (ExpressionError, InvalidValue)) or cause.__cause__ is None:
+                break
+            cause = cause.__cause__
+        return cause is not None and _place(cause, "") is not None  # of a registered transform
     if type(error) is RuntimeError:
         # `tools/backends/local.py` makes it of SystemExit and the like.
         return exception_text(error).startswith("it raised ")
@@ -131,6 +144,18 @@ def _recorded_trace(error: BaseException) -> StackTrace | None:
 def _python_trace(error: BaseException, project: str) -> StackTrace | None:
     at = _place(error, project)
     return None if at is None else StackTrace(at, "\n".join(_lines(error, project)))
+
+
+def _trace_of_function(function: Any, project: str) -> StackTrace | None:
+    """Return the place at which a function of other people begins; None for anything else."""
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    if not isinstance(code, CodeType) or _folded_name(code.co_filename) is not None:
+        return None
+    # The code begins at its first decorator.
+    first = code.co_firstlineno
+    lines = range(first, first + _MAX_DECORATORS)
+    starts = (line for line in lines if linecache.getline(code.co_filename, line).lstrip().startswith(_FUNCTION))
+    return StackTrace(f"{_shown_path(code.co_filename, project)}:{next(starts, first)} in {code.co_name}", None)
 
 
 def _project_of(run: Any) -> str:

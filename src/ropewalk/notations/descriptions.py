@@ -96,6 +96,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "effort": "How much the model thinks.",
         "tool_choice": "Which tool the model must use, as in the Messages API: {type: auto}, {type: tool, name: NAME}.",
         "stop_sequences": "Texts at which the model stops.",
+        "extra": "Members that are added to the body of each request unchanged.",
         "output_schema": "The JSON Schema of the answer, for an answer in JSON.",
     },
     # --- nodes and steps ---

@@ -42,6 +42,9 @@ _EXECUTING: Final = f"""
     SELECT count(*), coalesce(sum(owner = ?2), 0) {QUEUED}
     WHERE queue.name = ?1 AND status = 'running' AND owner IS NOT NULL
 """
+# A start in the future is one from before the clock was set back.
+_COUNT_STARTS: Final = "SELECT count(*) FROM queue_start WHERE queue = ? AND at > ? AND at <= ?"
+_FORGET_STARTS: Final = "DELETE FROM queue_start WHERE queue = ? AND NOT (at > ? AND at <= ?)"
 _COUNT_DUE: Final = f"SELECT queue.name, count(*) {QUEUED} WHERE {_IS_DUE} GROUP BY 1"
 _DELETE_ENDED: Final = """
     DELETE FROM queue WHERE run IN (
@@ -126,8 +129,10 @@ class RunQueue:
         assert isinstance(opened, SqlLog)
         values = (opened.seq, queue, priority, (opened.run.context or {}).get("project"))
         # In this order: if the process dies between the two, the run has an owner that is dead, and is taken over.
-        await asyncio.to_thread(self.run_in_transaction, lambda c: c.execute(_PUT, values))
-        await opened.release()
+        try:
+            await asyncio.to_thread(self.run_in_transaction, lambda c: c.execute(_PUT, values))
+        finally:
+            await opened.release()
         for on_put in list(self._on_put):
             on_put()
 
@@ -162,7 +167,7 @@ class RunQueue:
             if self._places(connection, name, queue, now) <= 0:
                 raise RunBusy(run_id, f"nobody, because of the limits of the queue {name}")
             if queue.limit is not None:
-                connection.execute("DELETE FROM queue_start WHERE queue = ? AND at <= ?", (name, now - queue.period))
+                connection.execute(_FORGET_STARTS, (name, now - queue.period, now))
                 connection.execute("INSERT INTO queue_start (queue, at) VALUES (?, ?)", (name, now))
 
         return await self._store.reopen_if(run_id, check)
@@ -178,8 +183,8 @@ class RunQueue:
                 if most is not None
             ]
         if queue.limit is not None:
-            query = "SELECT count(*) FROM queue_start WHERE queue = ? AND at > ?"
-            places.append(queue.limit - fetch(connection, query, (name, now - queue.period))[0][0])
+            begun = fetch(connection, _COUNT_STARTS, (name, now - queue.period, now))[0][0]
+            places.append(queue.limit - begun)
         return min(places)
 
     def release_dead(self, recoveries: int) -> None:

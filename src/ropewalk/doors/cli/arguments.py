@@ -110,36 +110,41 @@ def with_arguments(values: Any, texts: Mapping[str, str], schema: Json) -> Any:
         raise UsageError("--input must be a JSON object: NAME=VALUE adds to it")
     result: dict[str, Any] = copy.deepcopy(values or {})
     for name, text in texts.items():
-        inner, key, properties = result, name, _properties(schema)
+        inner, key, properties = result, name, _properties_of(schema)
         while "." in key and key not in properties:
             first, _, key = key.partition(".")
-            inner, properties = inner.setdefault(first, {}), _properties(properties.get(first))
+            inner, properties = inner.setdefault(first, {}), _properties_of(properties.get(first))
             if not isinstance(inner, dict):
                 raise UsageError(f"argument {name}: {first} is not an object")
         if properties and key not in properties and (near := did_you_mean(key, properties)):
             raise UsageError(f"argument {name}: unknown name {key!r}; did you mean {near}?")
         if inside := next((other for other in texts if other.startswith(f"{name}.")), None):
             raise UsageError(f"argument {name}: excludes {inside}; write one of them")
-        inner[key] = _typed(_read_value(name, text, "argument"), text, properties.get(key), schema)
+        if not all(name.split(".")) and key not in properties:
+            raise UsageError(f"argument {name}: a name is missing at a dot")
+        inner[key] = _read_argument(name, text, properties.get(key), schema)
     return result
 
 
-def _properties(schema: Json) -> dict[str, Any]:
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
+def _properties_of(schema: Json) -> dict[str, Any]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return properties if isinstance(properties, dict) else {}
 
 
-def _typed(value: Any, text: str, wanted: Json, root: Json) -> Any:
-    """Return a value, or its text if only that fits the schema of its property."""
-    if not isinstance(wanted, dict) or not isinstance(root, dict):
+def _read_argument(name: str, text: str, declared: Json, root: Json) -> Any:
+    """Return the JSON value of a text, or the text if only that fits the schema of its property."""
+    if isinstance(declared, dict) and declared.get("type") == "string":
+        return text  # also digits that are no valid number
+    value = _read_value(name, text, "argument")
+    if not isinstance(declared, dict) or not isinstance(root, dict):
         return value
     try:
-        schema = compile_schema({**{key: root[key] for key in ("$defs", "definitions") if key in root}, **wanted})
+        schema = compile_schema({**{key: root[key] for key in ("$defs", "definitions") if key in root}, **declared})
     except UnsupportedSchema:
         return value
     if not isinstance(value, str) and schema.is_valid(value):
         return value
-    types = wanted.get("type")
+    types = declared.get("type")
     is_text = schema.is_valid(text) or "string" in (types if isinstance(types, list) else [types])
     return text if is_text else value
 

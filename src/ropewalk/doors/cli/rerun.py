@@ -194,12 +194,12 @@ async def _replay_file(app: App, file: Path, update: bool) -> dict[str, Any]:
             updated = update_case(case, replayed)
             saved(file, case_text(file, updated))
             # What an update cannot know, such as the answer of a call that was never recorded, still differs.
-            still = (await replayed_as(updated, loaded)).differences
-            differences, is_updated = still or differences, not still
+            remaining = (await replayed_as(updated, loaded)).differences
+            differences, is_updated = remaining or differences, not remaining
     except RopewalkError as error:
         return {"file": str(file), "passed": False, "differences": [], **failure(error), "said": explain(error)}
-    shown = [difference.to_dict() for difference in differences]
-    return {"file": str(file), "passed": not shown, "updated": is_updated, "differences": shown}
+    rows = [difference.to_dict() for difference in differences]
+    return {"file": str(file), "passed": not rows, "updated": is_updated, "differences": rows}
 
 
 def case_text(file: Path, case: dict[str, Any]) -> str:

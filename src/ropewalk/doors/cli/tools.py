@@ -185,8 +185,10 @@ def call(
     async def work(app: App, _: Interrupts) -> Answer:
         ask_on_terminal(app)
         tool = await app.jobs.find_tool(tool_id)
-        given = with_arguments(values or {}, texts, tool.input_schema)
-        value = await app.call_tool(tool_id, given, on_progress=None if json else _progress, request=request)
+        arguments_by_name = with_arguments(values or {}, texts, tool.input_schema)
+        value = await app.call_tool(
+            tool_id, arguments_by_name, on_progress=None if json else _progress, request=request
+        )
         text = value if isinstance(value, str) else json_text(value)
         return Answer(data={"tool": tool_id, "result": value}, text=escape_invisible(text))
 

@@ -60,33 +60,36 @@ def validate(
     Without SOURCE, it checks ropewalk.toml and every definition that `ropewalk serve` offers. The exit code is 3 if
     anything is wrong, or if a tool is unknown.
     """
-    found = _Findings()
+    findings = _Findings()
 
     async def work(app: App, _: Interrupts, *, named: list[Path]) -> Answer:
         prefer_lists(app, fresh)
         # A project was checked as far as its settings go when it was opened.
-        files = [source for source in named if source.name != CONFIG_FILE] if named else _project_definitions(app)
+        files = [source for source in named if source.name != CONFIG_FILE] if named else _list_definitions(app)
         for source in files:
-            await _check_definition(app, source, found, allow_missing_tools or no_code)
-        _check_schedules(app, files, found)
+            await _check_definition(app, source, findings, allow_missing_tools or no_code)
+        _check_schedules(app, files, findings)
         if len(files) < len(named) or (not named and app.project is not None):
-            found.checked.append((display_path(Path(app.project or ".") / CONFIG_FILE), 0))
-        if found.problems or app.toolbox.failures:
+            findings.checked.append((display_path(Path(app.project or ".") / CONFIG_FILE), 0))
+        if findings.problems or app.toolbox.failures:
             for line in cached_line(app):
                 notify(line)
         return Answer()
 
-    for near, group in _by_project(sources, project):
+    for near, group in _group_by_project(sources, project):
         with_app(partial(work, named=group), near=near, project=project, store="memory", code=not no_code)
     # Flows that share a function report its problems, too. With --strict, warnings count as problems.
-    found.problems, found.warnings = list(dict.fromkeys(found.problems)), list(dict.fromkeys(found.warnings))
-    if found.problems or (strict and found.warnings):
-        error = InvalidFlow([*found.problems, *(found.warnings if strict else ())])
-        error.warnings = () if strict else tuple(found.warnings)
+    findings.problems, findings.warnings = (
+        list(dict.fromkeys(findings.problems)),
+        list(dict.fromkeys(findings.warnings)),
+    )
+    if findings.problems or (strict and findings.warnings):
+        error = InvalidFlow([*findings.problems, *(findings.warnings if strict else ())])
+        error.warnings = () if strict else tuple(findings.warnings)
         raise error
-    text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in found.warnings]
-    text += [f"{name}: valid{_note(missing, no_code)}" for name, missing in found.checked]
-    return Answer(data=validity_payload((), found.warnings, Door.CLI), text="\n".join(text))
+    text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in findings.warnings]
+    text += [f"{name}: valid{_note(missing, no_code)}" for name, missing in findings.checked]
+    return Answer(data=validity_payload((), findings.warnings, Door.CLI), text="\n".join(text))
 
 
 def _note(missing: int, no_code: bool) -> str:
@@ -97,7 +100,7 @@ def _note(missing: int, no_code: bool) -> str:
     return f", but cannot run: {tools}" if tools else ""
 
 
-def _by_project(sources: tuple[Path, ...], project: Path | None) -> list[tuple[Path | None, list[Path]]]:
+def _group_by_project(sources: tuple[Path, ...], project: Path | None) -> list[tuple[Path | None, list[Path]]]:
     """Group definitions by their projects, each of which is opened once; each group has a path in its project."""
     if not sources:
         return [(None, [])]
@@ -109,7 +112,7 @@ def _by_project(sources: tuple[Path, ...], project: Path | None) -> list[tuple[P
     return [(group[0], group) for group in groups.values()]
 
 
-def _project_definitions(app: App) -> list[Path]:
+def _list_definitions(app: App) -> list[Path]:
     """Return the definitions that a server of the project offers, and those of its schedules."""
     from ...app.flow_list import is_definition
 
@@ -123,16 +126,16 @@ def _project_definitions(app: App) -> list[Path]:
     return files
 
 
-async def _check_definition(app: App, source: Path, found: _Findings, allow_missing_tools: bool) -> None:
+async def _check_definition(app: App, source: Path, findings: _Findings, allow_missing_tools: bool) -> None:
     checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
     if _may_be_outdated(checked, cached_lists(app)) and ask_servers(app):
         checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
-    found.problems += _named(checked.problems, source)
-    found.warnings += _named(checked.warnings, source)
-    found.checked.append((str(source), sum(item.keyword == UNKNOWN_TOOL for item in checked.warnings)))
+    findings.problems += _with_file(checked.problems, source)
+    findings.warnings += _with_file(checked.warnings, source)
+    findings.checked.append((str(source), sum(item.keyword == UNKNOWN_TOOL for item in checked.warnings)))
 
 
-def _check_schedules(app: App, files: Iterable[Path], found: _Findings) -> None:
+def _check_schedules(app: App, files: Iterable[Path], findings: _Findings) -> None:
     """Report wrong times of schedules: a problem where the definition is checked, else a warning."""
     if not app.settings.schedules:
         return
@@ -141,7 +144,7 @@ def _check_schedules(app: App, files: Iterable[Path], found: _Findings) -> None:
     checked = {file.resolve() for file in files}
     for name, error in schedule_faults(app.settings.schedules).items():
         flow = Path(app.context.project or "", app.settings.schedules[name].flow)
-        (found.problems if flow.resolve() in checked else found.warnings).extend(error.problems)
+        (findings.problems if flow.resolve() in checked else findings.warnings).extend(error.problems)
 
 
 def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:
@@ -153,7 +156,7 @@ def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:
     )
 
 
-def _named(problems: Iterable[Problem], source: Path) -> list[Problem]:
+def _with_file(problems: Iterable[Problem], source: Path) -> list[Problem]:
     """Return problems of one of several definitions, each with the name of its file."""
     return [
         problem

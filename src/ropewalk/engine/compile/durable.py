@@ -275,7 +275,7 @@ def _call_failure_data(run: Any, node_slot: NodeSlot, failure: ToolError) -> dic
     }
     if failure.classes:
         data["classes"] = list(failure.classes)
-    if (trace := trace_of(failure, run)) is not None:
+    if (trace := trace_of(failure, run, node_slot.handler)) is not None:
         data |= trace.to_dict()
     if budgets := getattr(failure, "budgets", ()):
         data["budgets"] = list(budgets)

@@ -67,7 +67,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, *, is_of_cal
     failed.retryable = attribute_of(exc, "retryable") is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
     failed.budgets, failed.retry_after = attribute_of(exc, "budgets", ()), retry_after_of(exc)
-    failed.trace = trace_of(exc, frame[RUN])
+    failed.trace = trace_of(exc, frame[RUN], node_slot.handler)
     if isinstance(exc, SchemaMismatch):
         failed.problems = exc.problems
     failed.__cause__ = exc

@@ -399,6 +399,7 @@ class CompileContext:
         except ToolError as exc:
             return self._call_of_missing(tool, args, _raise_on_call(exc))
         node_slot.repeatable = getattr(bound, "repeatable", False)
+        node_slot.handler = getattr(getattr(bound, "tool", None), "handler", None)
         if content:
             from ...tools.mcp.negotiation import with_content
             from ...tools.runner import logged
