@@ -17,6 +17,8 @@ from n8n.script import CONFIGURED, FOUND, TASK, WORDS, say
 from patience import wait_until
 from ropewalk import App
 from ropewalk.agents import Phase, run_phases
+from ropewalk.app.executing import executing
+from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.config.providers import KEY_VARIABLES, PROVIDERS, provider_error
 from ropewalk.doors.cli.models import require_model
 from ropewalk.errors import ConfigError, ModelError
@@ -149,6 +151,25 @@ def test_serve_asks_it_after_a_restart(project: Path) -> None:
                 )
                 assert answer.json()["status"] == "completed", answer.text
         assert len(stand.bodies) == 4
+
+
+def test_a_worker_asks_it_after_a_restart(project: Path) -> None:
+    maker = MAKERS[2]
+
+    async def submit() -> str:
+        async with App.open(project, store=project / "x.db") as app:
+            return await app.submit("two.yaml")
+
+    async def work(id: str) -> str:
+        async with App.open(project, store=project / "x.db") as app, executing(ProjectVersions(app)):
+            return (await app.wait(id)).status
+
+    with StandIn(maker.create(), Turn(text="first"), Turn(text="second")) as stand:
+        configure(project, maker, stand.url)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(project)
+            assert asyncio.run(work(asyncio.run(submit()))) == "completed"
+        assert [body["model"] for body in stand.bodies] == ["gpt-5", "gpt-5"]
 
 
 class served:

@@ -19,7 +19,8 @@ REFUSED = "status of 422"  # which the browser logs, and the page shows
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One server for all tests that leave it as it was."""
-    yield from serve(tmp_path_factory.mktemp("served"), settings='strict_output = ["misfit"]\n')
+    settings = 'strict_output = ["misfit"]\n[limits]\nlog_lines = 100\n'
+    yield from serve(tmp_path_factory.mktemp("served"), settings=settings)
 
 
 @pytest.fixture(scope="module")
