@@ -50,7 +50,7 @@ class Shared(IntEnum):
 
 
 class Evidence:
-    """What a request and its candidates have in common, by way to read the request and by candidate."""
+    """The words, spelling and meaning that a request shares with its candidates."""
 
     # `has_word`: By way and word of the request, 1 if the way has the word.
     # `word_shares`: By way and word of the request, the share of the word in the weight of the way.
