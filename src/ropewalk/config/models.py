@@ -51,7 +51,7 @@ class ModelSettings:
 
 
 def read_models(table: TomlFile) -> dict[str, ModelSettings]:
-    """Return the models by name; the default has the name ""."""
+    """Return the models by name; the default, if there is one, has the name ""."""
     section = table.get_table(("model",))
     named = {key: value for key, value in section.items() if isinstance(value, dict) and key not in MODEL_KEYS}
     errors: list[ConfigError] = []
@@ -63,6 +63,8 @@ def read_models(table: TomlFile) -> dict[str, ModelSettings]:
         except ConfigError as error:
             errors.append(error)
     raise_all(errors)
+    if not section.keys() - named.keys():
+        models.pop("", None)
     return models
 
 
