@@ -77,7 +77,7 @@ class ProviderClient:
         request, notes = to_sendable_request(request)
         if request.priced and estimate_cost(self.settings.name, {}, self.settings.provider) is None:
             raise no_price_error(self._label)
-        native = request.structured and bool(model.profile.get("supports_json_schema_output"))
+        native = request.structured and _takes_schema(model, request)
         if request.schema is not None and not native:
             instruction = json_instruction(request.schema)
             request = replace(request, system="\n\n".join(filter(None, (request.system, instruction))))
@@ -176,6 +176,17 @@ class ProviderClient:
         if status in (401, 403) and names:
             return f"; is {names[0]} right?"
         return "; is the name of the model right?" if status == 404 else ""
+
+
+def _takes_schema(model: Model[Any], request: Request) -> bool:
+    """Return True if a model can answer by the schema of a request; otherwise the prompt has the schema."""
+    profile: Mapping[str, Any] = model.profile
+    if not profile.get("supports_json_schema_output"):
+        return False
+    if "google_supports_tool_combination" in profile:
+        return bool(profile["google_supports_tool_combination"]) or not request.tools
+    # OpenAI's answers are objects.
+    return isinstance(request.schema, dict) and request.schema.get("type") == "object"
 
 
 def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> Iterator[str]:
