@@ -205,7 +205,10 @@ def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
     """Return the turn that the agent loop carries out."""
     content = [dict(block) for block in answer.content]
     totals = _add_totals(answer, state)
-    text = "".join(str(block.get("text") or "") for block in content if block.get("type") == "text")
+    # The text of a turn that was paused continues in this answer.
+    text = totals.pop("paused", "") + "".join(
+        str(block.get("text") or "") for block in content if block.get("type") == "text"
+    )
     requested = [block for block in content if block.get("type") == "tool_use"]
     turn = _Turn(answer, state, totals, requested, text)
     stop, data, problems = turn.ending()
@@ -217,6 +220,8 @@ def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
         totals["corrections"] += 1
         if stop is not None:
             totals["details"] = "; ".join(problems)
+    if stop is None and answer.stop_reason == "pause_turn":
+        totals["paused"] = text
     if stop is not None and stop not in ENDS:
         totals["why"] = _describe_unfinished(stop, answer.details, problems, text)
 
@@ -225,7 +230,7 @@ def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
     if uses:
         messages.append({"role": "user", "content": [_result_block(use["id"]) for use in uses]})
     elif requested:
-        note = f"not called: {REASONS.get(stop or '', stop)}"
+        note = f"not called: {REASONS.get(stop or '', stop or answer.stop_reason)}"
         messages.append({"role": "user", "content": [_result_block(block.get("id"), note) for block in requested]})
     elif stop is None and problems:
         messages.append({"role": "user", "content": correction_prompt(problems)})
@@ -384,7 +389,7 @@ def _add_totals(answer: Answer, state: TurnState) -> dict[str, Any]:
         "model": answer.model or past.get("model", ""),
         "notes": list(dict.fromkeys([*past.get("notes", ()), *state.cards.notes, *state.notes, *answer.warnings])),
         "details": answer.details,
-        **({"refused": past["refused"]} if past.get("refused") else {}),
+        **{key: past[key] for key in ("refused", "paused") if past.get(key)},
     }
 
 

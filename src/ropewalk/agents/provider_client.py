@@ -22,6 +22,7 @@ from ..config.models import ModelSettings
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
+from .extra_members import adding_members, create_http_client
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
 from .request_checks import to_sendable_request
@@ -95,7 +96,8 @@ class ProviderClient:
         names = Names(self.settings.provider, request.tools)
         parameters = to_parameters(request, names, native=native)
         sent = (to_messages(request, names), parameters, to_settings(request, self._options(), names))
-        with noticing() as foreign, self._errors(foreign):
+        extra = request.options.get("extra")
+        with adding_members(extra), noticing() as foreign, self._errors(foreign):
             response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
         content, warnings = to_content(response, names)
         name, usage = response.model_name or self.settings.name, to_usage(response)
@@ -121,11 +123,11 @@ class ProviderClient:
         return {**_DEFAULTS, **set_options, **self.settings.options}
 
     async def _model(self) -> Model[Any]:
-        from httpx2 import AsyncClient
-
         loop = asyncio.get_running_loop()
         if loop not in self._models:
-            http = AsyncClient(timeout=_DEFAULTS["timeout"], follow_redirects=True, event_hooks={"response": [check]})
+            http = create_http_client(
+                timeout=_DEFAULTS["timeout"], follow_redirects=True, event_hooks={"response": [check]}
+            )
             self._models[loop] = self._create(http), http
         return self._models[loop][0]
 
