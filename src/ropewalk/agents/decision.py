@@ -199,6 +199,8 @@ class TurnState:
     totals: Mapping[str, Any]
     # Parts of the request that were left out or converted.
     notes: Sequence[str] = ()
+    # Returns the outcome that the cache has for a call: takes the tool, the arguments and the id of the call.
+    find_cached: Callable[[str, Json, str], dict[str, Json] | None] | None = None
 
 
 def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
@@ -215,7 +217,7 @@ def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
 
     # Calls count only in a turn that asks for them and stays within the limits.
     uses = turn.uses() if stop is None and answer.stop_reason == "tool_use" else []
-    totals["calls"] += sum(1 for use in uses if use["run"] is not None)
+    totals["calls"] += sum(1 for use in uses if use["run"] is not None or "cached" in use)
     if problems:
         totals["corrections"] += 1
         if stop is not None:
@@ -318,7 +320,7 @@ class _Turn:
         return None
 
     def uses(self) -> list[dict[str, Any]]:
-        """Return the requested calls for the loop: each has the tool in `run`, or an `error`, or `same_as`."""
+        """Return the requested calls for the loop: each has the tool in `run`, an `error`, `same_as` or `cached`."""
         earlier = _successful_calls(self.state.trace) if self.state.options.get("cache", True) else {}
         uses = []
         # Every call gets an entry: the model needs a result even for a call that cannot be made.
@@ -349,7 +351,11 @@ class _Turn:
         # A read-only call with the same arguments reuses the result of the first one.
         key = digest([card.tool, use["input"]])
         first_id = earlier.setdefault(key, str(use["id"]))
-        return {"run": card.tool} if first_id == use["id"] else {"same_as": first_id}
+        if first_id != use["id"]:
+            return {"same_as": first_id}
+        find = self.state.find_cached
+        cached = None if find is None else find(card.tool, use["input"], str(use["id"]))
+        return {"run": card.tool} if cached is None else {"cached": cached}
 
     def _unknown_tool(self, name: Json) -> str:
         known = ", ".join(card.name for card in self.state.cards.cards) or "none"

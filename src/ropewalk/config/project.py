@@ -92,6 +92,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         modules=tuple(data.get("tools", {}).get("modules", ())),
         flows=flows,
         strict_output=data.get("tools", {}).get("strict_output", False),
+        cache_ttl=_read_cache_ttl(data.get("tools", {}).get("cache_ttl", {})),
         servers=servers,
         untrusted=untrusted,
         providers=providers,
@@ -115,6 +116,12 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         undo=UndoSettings(**data.get("undo", {}), where=lambda tool: table.place_of(("undo", "tools", tool))),
         warnings=tuple(warnings),
     )
+
+
+def _read_cache_ttl(value: Any) -> dict[str, float]:
+    """Return the seconds by pattern of tool ids; a single duration is for all tools."""
+    value = SECTIONS["tools"]["cache_ttl"].read(value)
+    return value if isinstance(value, dict) else {"*": value}
 
 
 def _read_files(directory: Path, data: Mapping[str, Any], providers: Mapping[str, Provider]) -> Iterator[Path]:
