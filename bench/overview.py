@@ -1,4 +1,4 @@
-"""Measure the counts of an overview over many runs, in a store on SQLite or Postgres.
+"""Measure an overview of many runs and the counts that it needs, in a store on SQLite or Postgres.
 
     python bench/overview.py [--runs 100000] [--url postgresql://...]
 
@@ -17,6 +17,9 @@ from typing import Any
 
 import orjson
 
+from ropewalk import App
+from ropewalk.app.duty import overview
+from ropewalk.app.presenters import overview_data
 from ropewalk.journal.address import open_store
 from ropewalk.journal.sql.rows import Connection
 
@@ -67,12 +70,14 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store: Any = open_store(options.url or Path(folder) / "runs.db")
-        now = time.time()
+        app, now = App(store), time.time()
         fill(store, options.runs, now)
         for days in (1, 7):
             edges = [now - days * 86_400 + days * 86_400 / 28 * n for n in range(29)]
             measure(f"count_runs, {days} d", lambda edges=edges: store.count_runs(edges))
             measure(f"count_failures, {days} d", lambda edges=edges: store.count_failures(edges[0], edges[-1]))
+            whole = lambda edges=edges: overview_data(overview(app, edges[0], edges[-1], 28))  # noqa: E731
+            measure(f"the whole overview, {days} d", whole)
         store.close()
 
 

@@ -53,8 +53,8 @@ const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
   );
 });
 
-const LEAST = 0.6, READABLE = 0.85;  // zooms: text can just be read, is read well
-const LEAST_ON_PHONE = 0.45, PHONE = 500;  // a phone is held closer, and two fingers enlarge
+const LEAST = 0.35, LEGIBLE = 0.6, READABLE = 0.85;  // zooms: states can be told apart, text can just be read, is read well
+const LEGIBLE_ON_PHONE = 0.45, PHONE = 500;  // a phone is held closer, and two fingers enlarge
 const MARGIN = 16, CONTROLS = 72;  // on a phone the buttons stay clear of the graph
 /** Up to this number of nodes all stay drawn, and moving the picture moves one layer. */
 const MOST_KEPT = 120;
@@ -126,20 +126,20 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
 
   const box = useRef<HTMLDivElement>(null);
   const movedByHand = useRef(false);
-  // The whole graph; one that would be too small to read that way shows its selected node, else its beginning.
+  // The whole graph; one whose text could not be read that way shows its selected node, one beyond that its beginning.
   const fit = () => {
     const view = box.current?.getBoundingClientRect();
     const outer = nodes.filter((node) => !node.parentId);
     if (!view?.width || !outer.length) return;
     const wide = Math.max(...outer.map((node) => node.position.x + (node.width ?? 0))) + PAD;
     const tall = Math.max(...outer.map((node) => node.position.y + (node.height ?? 0)));
-    const least = view.width < PHONE ? LEAST_ON_PHONE : LEAST;
+    const legible = view.width < PHONE ? LEGIBLE_ON_PHONE : LEGIBLE;
     const across = (view.width - 2 * MARGIN) / wide, zoom = Math.min(1, across, (view.height - MARGIN - (view.width < PHONE ? CONTROLS : MARGIN)) / tall);
-    if (zoom < least && chosen && nodes.some((node) => node.id === chosen)) {
-      void flow.fitView({ nodes: [{ id: chosen }], maxZoom: 1, minZoom: LEAST, duration: 0 });
+    if (zoom < legible && chosen && nodes.some((node) => node.id === chosen)) {
+      void flow.fitView({ nodes: [{ id: chosen }], maxZoom: 1, minZoom: LEGIBLE, duration: 0 });
       return;
     }
-    const kept = zoom >= least ? zoom : across >= least ? Math.min(1, Math.max(READABLE, zoom), across) : READABLE;
+    const kept = zoom >= LEAST ? zoom : across >= legible ? Math.min(1, Math.max(READABLE, zoom), across) : READABLE;
     const x = wide * kept > view.width ? middle(nodes, view.width, kept) : (view.width - wide * kept) / 2;
     void flow.setViewport({ x, y: MARGIN, zoom: kept });
   };

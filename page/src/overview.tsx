@@ -18,9 +18,9 @@ type Overview = {
   schedules: Schedule[]; queues: Queue[]; workers: Worker[] | null;
 };
 
-const RANGES: Record<string, { title: string; hours: number; periods: number }> = {
-  "24h": { title: "24 hours", hours: 24, periods: 24 },
-  "7d": { title: "7 days", hours: 7 * 24, periods: 28 },
+const RANGES: Record<string, { title: string; hours: number; periods: number; every: number }> = {
+  "24h": { title: "24 hours", hours: 24, periods: 24, every: 10_000 },
+  "7d": { title: "7 days", hours: 7 * 24, periods: 28, every: 30_000 },
 };
 /** From the bottom of a bar to its top. */
 const ORDER = ["completed", "running", "waiting", "partial", "stopped", "parked", "timeout", "failed"];
@@ -29,7 +29,7 @@ const SHOWN = 8;
 
 export function Overview({ query, waits }: { query: URLSearchParams; waits: Found[] | null }) {
   const range = RANGES[query.get("range") ?? ""] ? query.get("range")! : "24h";
-  const { found, error } = useAsked((signal) => ask<Overview>(`/api/overview?${times(range)}`, undefined, signal), [range], 10_000);
+  const { found, error } = useAsked((signal) => ask<Overview>(`/api/overview?${times(range)}`, undefined, signal), [range], RANGES[range].every);
   useTitle("Overview");
   return (
     <>

@@ -1,6 +1,6 @@
 // Parts that all views use. Text is only ever given to React as text.
 import { parseJson, writeJson } from "./exact";
-import { useCallback, useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useCallback, useEffect, useRef, useState, useSyncExternalStore, type KeyboardEvent, type ReactNode } from "react";
 import { said, type Json, type Problem, Refused } from "./api";
 import { JsonTree } from "./json";
 import { plain } from "./shown/jsx-runtime";
@@ -33,17 +33,41 @@ export function took(ms: number | null | undefined): string {
   return `${Math.floor(ms / 3_600_000)} h ${Math.round((ms % 3_600_000) / 60_000)} min`;
 }
 
-export function When({ at }: { at: string | null }) {
+const TICK = 5000;
+const clock = { now: Date.now(), timer: 0, views: new Set<() => void>() };
+const tick = () => ((clock.now = Date.now()), clock.views.forEach((view) => view()));
+
+/** One clock for all relative times, which runs while one is shown. */
+function watchClock(view: () => void) {
+  clock.views.add(view);
+  if (clock.views.size === 1) (tick(), (clock.timer = window.setInterval(tick, TICK)));
+  return () => {
+    clock.views.delete(view);
+    if (!clock.views.size) clearInterval(clock.timer);
+  };
+}
+
+const DAY = 86_400_000, MOST_DAYS = 14;
+/** How long ago a time is, or how far ahead; after two weeks its date. */
+function relative(date: Date, now: number): string {
+  const ms = Math.abs(now - date.getTime());
+  if (ms < TICK) return "just now";
+  if (ms > MOST_DAYS * DAY) {
+    const year = date.getFullYear() === new Date(now).getFullYear() ? undefined : "numeric";
+    return date.toLocaleDateString(undefined, { year, month: "short", day: "numeric" });
+  }
+  const [size, unit] = ms < 60_000 ? [1000, "s"] : ms < 3_600_000 ? [60_000, "min"] : ms < DAY ? [3_600_000, "h"] : [DAY, "d"];
+  const count = `${Math.floor(ms / size)} ${unit}`;
+  return now < date.getTime() ? `in ${count}` : `${count} ago`;
+}
+
+/** A time as people say it in a list, or with `isExact` as a clock shows it; the other form is its title. */
+export function When({ at, isExact = false }: { at: string | null; isExact?: boolean }) {
+  const now = useSyncExternalStore(watchClock, () => clock.now);
   if (!at) return null;
   const date = new Date(at);
-  const now = new Date();
-  const today = date.toDateString() === now.toDateString();
-  const year = date.getFullYear() === now.getFullYear() ? undefined : "numeric";
-  return (
-    <time dateTime={at} title={date.toLocaleString()}>
-      {today ? date.toLocaleTimeString() : date.toLocaleString(undefined, { year, month: "short", day: "numeric", hour: "numeric", minute: "2-digit" })}
-    </time>
-  );
+  const [shown, title] = [relative(date, now), date.toLocaleString()];
+  return <time dateTime={at} title={isExact ? shown : title}>{isExact ? title : shown}</time>;
 }
 
 /** The message of an empty view, with the next step. */

@@ -73,7 +73,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
           ? <Link to={definitionPlace(run.definition.kind, run.definition.id)}>{run.kind} {run.definition.id}{run.version && ` v${run.version}`}</Link>
           : run.kind}</span>
         <code>{run.runId}</code>
-        <span><When at={run.startTime} /></span>
+        <span><When at={run.startTime} isExact /></span>
         <span><Elapsed run={run} /></span>
         {run.forkedFrom && <span>forked from <Link to={runPlace(run.forkedFrom)}>{run.forkedFrom}</Link></span>}
         {run.parent && <span>part of <Link to={runPlace(run.parent)}>{run.parent}</Link></span>}

@@ -24,6 +24,8 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
     return () => clearTimeout(timer);
   }, [typed]);
   const { runs, error, more, busy } = useRuns({ status, text, definition, flow, since: midnight(since), until: midnight(until, 1) });
+  // Up to a power of two, so that rows are rendered again only when the scale changes.
+  const longest = 2 ** Math.ceil(Math.log2((runs ?? []).reduce((most, run) => Math.max(most, durationOf(run)), 1)));
   const waiting = new Set(waits?.map((wait) => `${wait.runId}\n${wait.node}`));
   const choose = useCallback(
     (id: string) => setTwo((two) => (two.includes(id) ? two.filter((one) => one !== id) : [...two, id].slice(-2))), [],
@@ -60,11 +62,11 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
         <div className="table" role="table" aria-label="Runs" onKeyDown={arrows}>
           <div className="row head" role="row">
             {COLUMNS.map((name, i) => (
-              <span key={name} role="columnheader" className={i > 3 ? "number" : undefined}>{name || <span className="unseen">Compare</span>}</span>
+              <span key={name} role="columnheader" className={i > 4 ? "number" : undefined}>{name || <span className="unseen">Compare</span>}</span>
             ))}
           </div>
           {runs.map((run) => 
-            <Row key={run.runId} run={run} chosen={two.includes(run.runId)} choose={choose} waits={waiting.has(`${run.runId}\n${run.currentNode}`)} />
+            <Row key={run.runId} run={run} longest={longest} chosen={two.includes(run.runId)} choose={choose} waits={waiting.has(`${run.runId}\n${run.currentNode}`)} />
           )}
         </div>
       )}
@@ -155,12 +157,25 @@ function More({ busy, more, shown }: { busy: boolean; more: () => Promise<void>;
   );
 }
 
+/** Milliseconds that a run took, or has taken until now. */
+const durationOf = (run: RunLine) => run.duration ?? (run.interrupted || parked(run) ? 0 : Date.now() - Date.parse(run.startTime));
+
+/** A bar for a duration. Runs take milliseconds or hours, so its scale is logarithmic. */
+function Duration({ ms, longest, status }: { ms: number; longest: number; status: string }) {
+  return (
+    <span className={`duration is-${status}`} title={`${took(ms)}. The bar is logarithmic: a full one is ${took(longest)}.`}>
+      {took(ms)}
+      <span className="bar" style={{ width: `${(100 * Math.log1p(ms)) / Math.log1p(longest)}%` }} />
+    </span>
+  );
+}
+
 /** A row of an older page is not rendered again when the first page is polled. */
-const Row = memo(function Row({ run, chosen, choose, waits }: {
-  run: RunLine; chosen: boolean; choose: (id: string) => void; waits: boolean;
+const Row = memo(function Row({ run, chosen, choose, waits, longest }: {
+  run: RunLine; chosen: boolean; choose: (id: string) => void; waits: boolean; longest: number;
 }) {
   const isBad = ["failed", "timeout", "stopped", "interrupted"].includes(standing(run));
-  const ms = run.duration ?? Date.now() - Date.parse(run.startTime);
+  const ms = durationOf(run);
   return (
     <div className="row" role="row">
       <span role="cell">
@@ -175,7 +190,7 @@ const Row = memo(function Row({ run, chosen, choose, waits }: {
         {run.errorMessage && <small className={isBad ? "bad" : undefined} dir="auto" title={run.errorMessage}>{run.errorMessage}</small>}
       </span>
       <span role="cell"><When at={run.startTime} /></span>
-      <span role="cell" className="number">{run.interrupted || parked(run) ? "" : took(ms)}</span>
+      <span role="cell" className="number">{ms > 0 && <Duration ms={ms} longest={longest} status={standing(run)} />}</span>
       <span role="cell" className={`number ${run.errorCount && isBad ? "bad" : ""}`}>
         {run.errorCount ? <>{run.errorCount.toLocaleString()}<span className="unseen"> {run.errorCount === 1 ? "error" : "errors"}</span></> : ""}
       </span>

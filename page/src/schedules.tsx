@@ -1,6 +1,7 @@
 // The schedules: when they start runs, what came of the last ones, and what they missed.
 import "./duty.css";
 import { ask, type Json } from "./api";
+import { useState } from "react";
 import { Act, Empty, Status, Trouble, When, arrows, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace } from "./place";
 
@@ -13,6 +14,8 @@ type Listed = { schedules: Schedule[]; idle: string[]; unavailable: string | nul
 type Changed = { runId: string | null; unattended: string | null };
 
 export function Schedules() {
+  // A run that no worker takes: what is missing is said here, not at the run.
+  const [left, setLeft] = useState<Changed | null>(null);
   const { found, error, again } = useAsked((signal) => ask<Listed>("/api/schedules", undefined, signal), [], 5000);
   useTitle("Schedules");
   const change = (name: string, what: string) => ask<Changed>(`/api/schedules/${encodeURIComponent(name)}/${what}`, {});
@@ -27,6 +30,7 @@ export function Schedules() {
         </Empty>
       )}
       {found && found.schedules.length > 0 && found.unavailable && <p className="hint">{found.unavailable}</p>}
+      {left?.runId && <p className="wait-line" role="status">Started <Link to={runPlace(left.runId)}>{left.runId}</Link>. It is {left.unattended}.</p>}
       {found && found.idle.length > 0 && (
         <p className="wait-line">
           No worker executes {found.idle.length === 1 ? "this schedule" : "these schedules"} of <code>ropewalk.toml</code>: <bdi>{found.idle.join(", ")}</bdi>.
@@ -52,8 +56,9 @@ export function Schedules() {
             {!found.unavailable && (
               <div className="acts">
                 <Act label={`Run ${one.name} now`} does={async () => {
-                  const { runId } = await change(one.name, "run");
-                  if (runId) go(runPlace(runId));
+                  const started = await change(one.name, "run");
+                  if (started.unattended) setLeft(started);
+                  else go(runPlace(started.runId!));
                 }}>Run now</Act>
                 {one.paused
                   ? <Act label={`Resume ${one.name}`} does={() => change(one.name, "resume").then(again)}>Resume</Act>

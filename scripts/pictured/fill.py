@@ -8,6 +8,7 @@ import random
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import documents as d
 
@@ -63,6 +64,7 @@ async def duty(app: App) -> None:
     app.schedules.pause("month-end")
     chance, now = random.Random(7), time.time()
     gone = "warehouse: connection refused while reading sales; {} of 3 replicas are down"
+    document: dict[str, Any] = {"nodes": [d.call("rows", "echo")]}
     flows = ["Nightly import", "Weekly digest", "Price watch", "Refund an order", "Sync stock"]
     begun = []
     while len(begun) < 900:
@@ -71,7 +73,7 @@ async def duty(app: App) -> None:
             begun.append(now - ago)
     for n, at in enumerate(sorted(begun)):
         name = chance.choices(flows, (5, 1, 9, 3, 4))[0]
-        new = NewRun(id=f"duty-{n:04}", kind="chain", name=name, document={"nodes": []}, started_at=at)
+        new = NewRun(id=f"duty-{n:04}", kind="chain", name=name, document=document, started_at=at)
         log = await app.store.open(new)
         if n < 2:
             data = {"approval": f"Refund order A-10{n}?", "due": None}

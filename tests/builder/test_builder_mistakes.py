@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import inspect
 import linecache
 from collections.abc import Callable
@@ -289,3 +290,24 @@ def test_what_runs_is_a_definition() -> None:
 
     with pytest.raises(InvalidFlow, match="not int"):
         run(5)
+
+
+async def fetched(x: int) -> int:
+    """Fetch a number."""
+    return x
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda f: f.call(fetched(1)), "the tool has already been called"),
+        (lambda f: f.call(fetched, x=fetched(1)), "a coroutine has already been called"),
+    ],
+)
+def test_a_call_in_place_of_a_function_is_reported_once(
+    build: Callable[[Any], object], message: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    with pytest.raises(InvalidFlow, match=message), flow("f") as f:
+        build(f)
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []  # Python would say: never awaited

@@ -31,6 +31,7 @@ def made(api: StandIn, tmp_path: Path) -> Run:
 
     said = run("new", "words", "--kind", "agent", where=tmp_path).stdout
     assert said.endswith('first: pip install "ropewalk[claude]"\n       export ANTHROPIC_API_KEY=...\n'
+                         "       or choose another model: see README.md\n"
                          "next: cd words && ropewalk run agent.yaml\n")  # fmt: skip
     return run
 

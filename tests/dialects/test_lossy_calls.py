@@ -108,3 +108,21 @@ def test_a_flow_in_python_exports_with_the_losses_of_convert() -> None:
 
 def refused(built: Any) -> Any:
     return App("memory").convert(built, "composition", allow_loss=True).losses
+
+
+@pytest.mark.parametrize(("result", "fits"), [({"v": "$output.l"}, False), ({"v": "$output.send"}, True)])
+async def test_a_schema_that_the_value_no_longer_fits_is_lost_too(result: Any, fits: bool) -> None:
+    loop = {"id": "l", "type": "loop", "maxIterations": 2, "nodes": [{**OTHER, "id": "i"}]}
+    schema = {"type": "object", "properties": {"v": {"type": "array"}}, "required": ["v"]}
+    async with App("memory") as app:
+        document = app.convert(
+            chain(SEND, loop, result=result, outputSchema=schema if not fits else {"type": "object"}),
+            "composite",
+            allow_loss=True,
+        )
+        assert ("outputSchema" in document, "outputSchema" in [loss.path for loss in document.losses]) == (
+            fits,
+            not fits,
+        )
+        done = await app.run(document, executor=lambda tool, args: "x")
+        assert (done.status, done.result) == ("completed", {"v": "x" if fits else None})

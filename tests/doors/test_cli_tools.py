@@ -233,6 +233,15 @@ def test_a_limit_for_a_tool_or_a_server_that_is_not_there_is_a_problem_with_its_
     assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0
 
 
+def test_a_call_outside_of_a_run_names_the_place_of_its_failure(project: Any) -> None:
+    done = project("tools", "call", "fail", "why=bad luck")
+    assert done.code == 1
+    lines = (project.home / "rw_cli_tools.py").read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if "raise RuntimeError(why)" in text)
+    assert f"fail failed at rw_cli_tools.py:{line} in fail" in done.err
+    assert " at " not in project("tools", "call", "upper", "text=5", "--input", '{"nothing": 1}').err
+
+
 def test_a_strict_tool_that_is_not_there_is_a_warning(project: Any) -> None:
     file = project.home / "ropewalk.toml"
     file.write_text(file.read_text().replace("[tools]", '[tools]\nstrict_output = ["upper", "uper", "githup:*"]'))

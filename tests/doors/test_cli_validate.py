@@ -26,7 +26,8 @@ flow = "jobs/job.yaml"
     "wrong.yaml": GOOD.replace("tool: up", "tool: pu"),
     "broken.yaml": "kind: chain\nnodes: [",
     "typo.yaml": "kind: chian\nnodes: []\n",
-    "plans.py": "from ropewalk import plan\n@plan\nasync def p() -> str:\n    up('a')\n    return undefined\n",
+    "plans.py": "from ropewalk import plan\n@plan\nasync def p() -> str:\n    up('a')\n    return help()\n"
+    "@plan\nasync def q() -> str:\n    return help()\n\ndef help() -> str:\n    return undefined\n",
     "jobs/job.yaml": GOOD.replace("text: a", "text: 1"),
     # What serve does not offer:
     "compose.yaml": "services: {db: {image: postgres}}\n",
@@ -59,7 +60,7 @@ def test_without_a_definition_the_whole_project_is_checked(project: Path, capfd:
     places = sorted(line.partition(": ")[0] for line in lines)
     assert (code, places) == (
         3,
-        ["7 problems; nothing has run", "broken.yaml:2:9", "jobs/job.yaml:3:54", "plans.py:4:5", "plans.py:5:12",
+        ["7 problems; nothing has run", "broken.yaml:2:9", "jobs/job.yaml:3:54", "plans.py:11:12", "plans.py:4:5",
          "ropewalk.toml:3:1", "typo.yaml:1:7", "wrong.yaml:3:35"],
     )  # fmt: skip
     for name in ("wrong.yaml", "broken.yaml", "typo.yaml", "plans.py"):

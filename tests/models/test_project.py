@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -16,7 +17,11 @@ from n8n.script import CONFIGURED, FOUND, TASK, WORDS, say
 from patience import wait_until
 from ropewalk import App
 from ropewalk.agents import Phase, run_phases
-from ropewalk.errors import ConfigError
+from ropewalk.app.executing import executing
+from ropewalk.app.project_versions import ProjectVersions
+from ropewalk.config.providers import KEY_VARIABLES, PROVIDERS, provider_error
+from ropewalk.doors.cli.models import require_model
+from ropewalk.errors import ConfigError, ModelError
 from ropewalk.n8n.builder import WorkflowBuilder
 from ropewalk.n8n.node_tools import ENVIRONMENT, SERVER
 from tiers import sampled
@@ -148,6 +153,25 @@ def test_serve_asks_it_after_a_restart(project: Path) -> None:
         assert len(stand.bodies) == 4
 
 
+def test_a_worker_asks_it_after_a_restart(project: Path) -> None:
+    maker = MAKERS[2]
+
+    async def submit() -> str:
+        async with App.open(project, store=project / "x.db") as app:
+            return await app.submit("two.yaml")
+
+    async def work(id: str) -> str:
+        async with App.open(project, store=project / "x.db") as app, executing(ProjectVersions(app)):
+            return (await app.wait(id)).status
+
+    with StandIn(maker.create(), Turn(text="first"), Turn(text="second")) as stand:
+        configure(project, maker, stand.url)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(project)
+            assert asyncio.run(work(asyncio.run(submit()))) == "completed"
+        assert [body["model"] for body in stand.bodies] == ["gpt-5", "gpt-5"]
+
+
 class served:
     """`ropewalk serve` in a project."""
 
@@ -169,6 +193,20 @@ class served:
 # --- configuration --------------------------------------------------------------------------------
 
 
+KNOWN = "anthropic, openai, google, azure, deepseek, groq, mistral, openrouter, ollama and others, and your own classes as module:Class"
+
+
+@pytest.fixture
+def _no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (
+        "ANTHROPIC_BASE_URL",
+        "OLLAMA_BASE_URL",
+        *(name for names in KEY_VARIABLES.values() for name in names),
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK of Anthropic finds profiles
+
+
 def opened(project: Path, text: str) -> App:
     (project / "ropewalk.toml").write_text(text)
     return App.open(project, store="memory")
@@ -181,15 +219,40 @@ def opened(project: Path, text: str) -> App:
         ('[model.cheap]\ntimeout = "x"\n', "[model.cheap] timeout: must be a "),
         ('[model]\nmodel = ""\n', "[model] model: must be text"),
         ('[model]\nfallback = "x"\n', "[model] fallback: must be a list of texts"),
+        (
+            '[model]\nmodel = "opnai:gpt-5"\n',
+            "[model] model: there is no provider 'opnai'; did you mean openai:gpt-5? Known are anthropic, openai,",
+        ),
+        (
+            '[model.a]\nmodel = "nobody:x"\n',
+            "[model.a] model: there is no provider 'nobody'; known are anthropic, openai, google,",
+        ),
+        (
+            '[model]\nfallback = ["chaep"]\n[model.cheap]\n',
+            "[model] fallback: there is no model 'chaep'; did you mean 'cheap'?",
+        ),
+        ('[model]\nfallback = ["grok:x"]\n', "[model] fallback: there is no provider 'grok'; did you mean groq:x?"),
+        ('[model]\nkey = "sk-proj-abc1"\n', "[model] key: must be the name of an environment variable"),
+        (
+            '[model]\nkey = "AIzaSyA-0123456789abcdefghijklmnopqrstu"\n',
+            "[model] key: must be the name of an environment variable",
+        ),
+        (
+            '[model.a]\nkey = "gsk_0123456789abcdefghijklmnopqrstuvwxyz"\n',
+            "[model.a] key: must be the name of an environment variable",
+        ),
     ],
 )
 def test_a_wrong_key_is_named_with_its_place(project: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         opened(project, text)
     assert message in str(raised.value)
-    assert raised.value.problems[0].place is not None
+    place = raised.value.problems[0].place
+    assert place is not None
+    assert ("key: must" in message) == (place.text == "")  # no message shows what may be a key
 
 
+@pytest.mark.usefixtures("_no_keys")
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -200,18 +263,98 @@ def test_a_wrong_key_is_named_with_its_place(project: Path, text: str, message: 
         ("anthropic:claude-sonnet-5-5", "there is no key for the Messages API; set ANTHROPIC_API_KEY"),
         ("claude-sonnet-5-5", "there is no key for the Messages API; set ANTHROPIC_API_KEY"),
         ("own", "there is no key for openai:gpt-5; set OWN_KEY"),
+        ("ours", "there is no key for anthropic:claude-haiku-5-5; set OWN_KEY"),
+        (
+            "ollama:qwen3",
+            'there is no address for ollama:qwen3; set OLLAMA_BASE_URL, or base_url in ropewalk.toml, to "http://localhost:11434/v1"',
+        ),
+        ("onw", "there is no model 'onw'; did you mean 'own'?"),
+        ("gpt-5", "there is no model 'gpt-5'; did you mean openai:gpt-5?"),
+        ("smart", "there is no model 'smart'; write it as provider:model, or define it in ropewalk.toml"),
+        ("opnai:gpt-5", f"there is no provider 'opnai'; did you mean openai:gpt-5? Known are {KNOWN}"),
+        ("echoes:echo", f"there is no provider 'echoes'; known are {KNOWN}"),
         ("no_such_module:Model", "cannot use the model no_such_module:Model: No module named 'no_such_module'"),
     ],
 )
 def test_without_a_key_the_variable_is_named(
     project: Path, monkeypatch: pytest.MonkeyPatch, model: str, message: str
 ) -> None:
-    for name in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    app = opened(project, '[model.own]\nmodel = "openai:gpt-5"\nkey = "OWN_KEY"\n')
+    own = '[model.own]\nmodel = "openai:gpt-5"\nkey = "OWN_KEY"\n'
+    app = opened(project, f'{own}[model.ours]\nmodel = "anthropic:claude-haiku-5-5"\nkey = "OWN_KEY"\n')
     document = {"kind": "agent", "prompt": "go", "model": model}
     assert app.jobs.why_model_unavailable(model) == message
     assert [warning.message for warning in app.check(document).warnings] == [message]
+
+
+@pytest.mark.usefixtures("_no_keys")
+@pytest.mark.parametrize(
+    ("keys", "shown", "is_absent"),
+    [
+        ((), ["set ANTHROPIC_API_KEY", "openai:gpt-5"], "is set"),
+        (("OPENAI_API_KEY",), ["OPENAI_API_KEY is set", 'model = "openai:gpt-5"'], "ANTHROPIC_API_KEY"),
+        (("GEMINI_API_KEY",), ["GEMINI_API_KEY is set", 'model = "google:gemini-2.5-flash"'], "OPENAI_API_KEY"),
+    ],
+)
+def test_without_any_model_the_lines_to_write_are_shown(
+    project: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], shown: list[str], is_absent: str
+) -> None:
+    for key in keys:
+        monkeypatch.setenv(key, "no-key")
+    app = opened(project, "")
+    messages = [app.check({"kind": "agent", "prompt": "go"}).warnings[0].message]
+    for is_terminal in (False, True):
+        for stream in (sys.stdin, sys.stderr):
+            monkeypatch.setattr(stream, "isatty", lambda answer=is_terminal: answer, raising=False)
+        with pytest.raises(ModelError) as raised:
+            asyncio.run(require_model(app))
+        messages.append(str(raised.value))
+    for message in messages:
+        assert [text for text in shown if text not in message] == []
+        assert is_absent not in message
+    assert ["--model" in message for message in messages] == [False, True, True]
+    assert ["\n\n[model]\nmodel = " in message for message in messages] == [False, False, True]
+    asyncio.run(require_model(opened(project, '[model]\nmodel = "vllm:x"\nbase_url = "http://127.0.0.1:1/v1"\n')))
+
+
+def test_the_providers_are_those_of_pydantic_ai() -> None:
+    from typing import get_args
+
+    from pydantic_ai.models import KnownModelName
+    from pydantic_ai.providers import infer_provider_class
+
+    known = {name.partition(":")[0] for name in get_args(KnownModelName.__value__)}
+    assert {name for name in known if "/" not in name} - {"test"} <= set(PROVIDERS)
+    for name in PROVIDERS:
+        with contextlib.suppress(ImportError):  # a package of the maker is not installed
+            infer_provider_class(name)
+    assert provider_error("system-two:x") is not None
+
+
+def test_a_span_names_the_provider_that_answered(project: Path) -> None:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from ropewalk.telemetry import instrument
+
+    async def play(maker: Maker) -> tuple[str, str]:
+        exporter, tracers = InMemorySpanExporter(), TracerProvider()
+        tracers.add_span_processor(SimpleSpanProcessor(exporter))
+        with StandIn(maker.create(), Turn(text="hi")) as stand:
+            configure(project, maker, stand.url)
+            async with App.open(project, store="memory") as app:
+                instrument(app, tracers=tracers, meters=MeterProvider())
+                await app.run({"kind": "agent", "prompt": "go"})
+        [chat] = [span for span in exporter.get_finished_spans() if span.name.startswith("chat")]
+        return chat.name, str((chat.attributes or {})["gen_ai.provider.name"])
+
+    assert [asyncio.run(play(maker)) for maker in MAKERS] == [
+        ("chat claude-sonnet-5-5", "anthropic"),
+        ("chat gpt-4o", "openai"),
+        ("chat gpt-5", "openai"),
+        ("chat gemini-2.5-flash", "gcp.gemini"),
+    ]
 
 
 def test_a_class_of_the_project_is_a_model(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,14 @@ REFUSED = "status of 422"  # which the browser logs, and the page shows
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One server for all tests that leave it as it was."""
-    yield from serve(tmp_path_factory.mktemp("served"), settings='strict_output = ["misfit"]\n')
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "flows").mkdir()
+    (folder / "flows" / "yearly.yaml").write_text(
+        "kind: chain\nname: yearly\nnodes: [{id: a, type: tool, tool: add, args: {a: 1}}]\n"
+    )
+    settings = 'strict_output = ["misfit"]\n[limits]\nlog_lines = 100\n'
+    settings += '[schedules.yearly]\ncron = "30 2 29 2 *"\nflow = "flows/yearly.yaml"\n'
+    yield from serve(folder, settings=settings)
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,8 @@ def test_a_run_is_followed_while_it_goes_on_and_from_where_one_left_off(served: 
         seen.append((event_id, kind, data.get("path")))
         if (kind, data.get("path")) == ("node.started", "w"):
             (served.folder / go).touch()
-    kinds = [(kind, path) for _, kind, path in seen]
+    # What the tool prints is told when its lines are read, which is no part of this order.
+    kinds = [(kind, path) for _, kind, path in seen if kind != "node.log"]
     assert kinds == [
         ("run.started", ""),
         ("node.started", "a"),
@@ -85,7 +86,7 @@ def test_a_run_is_followed_while_it_goes_on_and_from_where_one_left_off(served: 
         ("run.finished", ""),
         ("end", None),
     ]
-    recorded = [(event_id, kind, data.get("path")) for event_id, kind, data in events(served, id)]
+    recorded = [(event_id, kind, data.get("path")) for event_id, kind, data in events(served, id) if kind != "node.log"]
     assert [(kind, path) for _, kind, path in recorded] == [
         ("node.finished", "a"),
         ("node.finished", "w"),
@@ -93,7 +94,11 @@ def test_a_run_is_followed_while_it_goes_on_and_from_where_one_left_off(served: 
         ("end", None),
     ]
     rest = [(kind, data.get("path")) for _, kind, data in events(served, id, last=recorded[0][0])]
-    assert rest == [("node.finished", "w"), ("run.finished", ""), ("end", None)]
+    assert [event for event in rest if event[0] != "node.log"] == [
+        ("node.finished", "w"),
+        ("run.finished", ""),
+        ("end", None),
+    ]
 
 
 def test_the_same_id_runs_once_and_another_definition_is_refused_it(served: Served) -> None:

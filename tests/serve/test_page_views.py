@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -295,3 +296,32 @@ def test_a_graph_of_many_nodes_keeps_few_of_them(page: Page, served: Served) -> 
     assert before is not None
     assert after is not None
     assert (round(after["x"] - before["x"]), round(after["y"] - before["y"])) == (60, 40)
+
+
+@pytest.mark.campaign("pages", only=True)
+def test_the_person_on_duty_finds_failures_schedules_and_figures_of_tools(page: Page, served: Served) -> None:
+    failed = begin(served, {**chain(call("broken", "fail")), "name": "night shift"}, wait=20)
+    page.goto("/overview")
+    page.get_by_role("img", name=re.compile("^Runs over time: .* failed")).wait_for()
+    failures = page.get_by_role("region", name="Failures")
+    failures.get_by_role("listitem").filter(has_text="night shift at broken").get_by_role("link").first.click()
+    page.wait_for_url(f"**/runs/{failed}")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    yearly = page.get_by_role("region", name="Schedule yearly")
+    yearly.get_by_role("button", name="Pause yearly").click()
+    yearly.get_by_text("none while it is paused").wait_for()
+    yearly.get_by_role("button", name="Run yearly now").click()
+    page.wait_for_url("**/runs/schedule%2Fyearly%2F*")
+    page.goto("/schedules")
+    yearly.get_by_role("button", name="Resume yearly").click()
+    yearly.get_by_role("button", name="Pause yearly").wait_for()
+    page.goto("/tools")
+    page.get_by_role("button", name="Failed").click()
+    page.wait_for_url("**/tools?sort=failed")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="fail", exact=True))
+    assert "no luck" in row.inner_text()
+    row.get_by_role("link").click()
+    panel = page.get_by_role("complementary", name="Tool fail")
+    panel.get_by_role("link", name="a run").wait_for()
+    assert page.locator("button.main").count() == 1

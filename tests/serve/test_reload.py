@@ -318,6 +318,18 @@ async def test_a_server_is_started_again_only_when_its_settings_change(project: 
     await until(lambda: not Path(f"/proc/{second}").exists())
 
 
+async def test_a_silent_server_does_not_delay_the_next_change(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.app.reload._PATIENCE", 0.01)
+    silent = f'{CONFIG}[mcp.m]\ncommand = "sh"\nargs = ["-c", "cat > /dev/null"]\n'
+    asks = chain({**SAY, "tool": "m:x"})
+    async with project.served({"ropewalk.toml": silent, "asks.json": asks}):
+        assert (await project.change({"talk.json": "{"})).problems
+        assert (await project.change({"talk.json": chain()})).changed == ["talk.json"]
+        assert await project.listed() == (["asks.json", "talk.json"], [])
+
+
 @pytest.mark.parametrize(
     ("path", "counts"),
     [

@@ -23,6 +23,7 @@ from dataclasses import field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+from ..config.providers import KEY_VARIABLES
 from ..errors import ModelError, install_command
 from ..fast_dataclass import dataclass
 from ..notations.agent import ENDS
@@ -134,7 +135,7 @@ def default_server(environ: Mapping[str, str] = os.environ) -> dict[str, Any] | 
     return {"url": url, **headers}
 
 
-_KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_KEY_VARIABLES: Final = KEY_VARIABLES["anthropic"]
 _DEFAULT_URL: Final = "https://api.anthropic.com"
 _NETWORK: Final = "; check the network connection and ANTHROPIC_BASE_URL"
 _NO_KEY: Final = "there is no key for the Messages API; set ANTHROPIC_API_KEY"
@@ -153,12 +154,17 @@ class ClaudeClient:
 
     Args:
         settings: The settings; None uses the defaults.
-        api_key: The key; None lets the SDK find it, as in `ANTHROPIC_API_KEY`.
+        api_key: The key; None lets the SDK find it, as in `ANTHROPIC_API_KEY`. "" is a missing key.
+        no_key: The message if there is no key; None names `ANTHROPIC_API_KEY`.
     """
 
-    def __init__(self, settings: Settings | None = None, *, api_key: str | None = None) -> None:
+    provider: Final = "anthropic"
+
+    def __init__(
+        self, settings: Settings | None = None, *, api_key: str | None = None, no_key: str | None = None
+    ) -> None:
         self.settings = settings or Settings()
-        self._key = api_key
+        self._key, self._no_key = api_key, no_key
         self._clients: weakref.WeakKeyDictionary[Any, AsyncAnthropic] = weakref.WeakKeyDictionary()
         self._refused: dict[str, str] = {}  # the API's reason, by digest of the tool or schema
 
@@ -168,14 +174,16 @@ class ClaudeClient:
         Returns:
             The message; None if turns can be requested.
         """
+        has_key = any(map(os.environ.get, _KEY_VARIABLES)) if self._key is None else bool(self._key)
         if find_spec("anthropic") is None:
-            return _NO_SDK
-        if self._key or any(os.environ.get(name) for name in _KEY_VARIABLES):
-            return None
+            return _NO_SDK if has_key else self._no_key or _NO_SDK
+        if has_key or self._key is not None:
+            return None if has_key else self._no_key or _NO_KEY
         from anthropic import AnthropicError, AsyncAnthropic  # the SDK finds keys in more places
 
         try:
-            return _NO_KEY if _has_no_key(AsyncAnthropic(base_url=self.settings.base_url)) else None
+            client = AsyncAnthropic(base_url=self.settings.base_url)
+            return (self._no_key or _NO_KEY) if _has_no_key(client) else None
         except AnthropicError as error:
             return f"could not read the key for the Messages API: {error}"
 
@@ -286,8 +294,8 @@ class ClaudeClient:
                 max_retries=self.settings.max_retries,
                 timeout=self.settings.timeout,
             )
-            if _has_no_key(client):
-                raise ModelError(_NO_KEY)
+            if self._key == "" or _has_no_key(client):
+                raise ModelError(self._no_key or _NO_KEY)
             self._clients[loop] = client
         return client
 
@@ -401,6 +409,7 @@ def _to_answer(message: Any, model: str) -> Answer:
         model=message.model or model,
         cost=estimate_cost(message.model or model, usage),
         details=str(details),
+        provider=ClaudeClient.provider,
     )
 
 

@@ -91,6 +91,7 @@ class Answer:
         cost: US dollars; None if the price is not known.
         details: The model's explanation of the stop reason, if it has one.
         warnings: Parts of the request that the client left out or converted, for `Completion.warnings`.
+        provider: The provider that answered, as in `provider:model`; traces name it.
     """
 
     content: Sequence[Mapping[str, Any]]
@@ -100,6 +101,7 @@ class Answer:
     cost: float | None = None
     details: str = ""
     warnings: Sequence[str] = ()
+    provider: str = ""
 
 
 class ModelClient(Protocol):

@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from ..config.models import ModelSettings
+from ..config.providers import is_class
 from ..errors import ModelError
 from ..values import Json
 from .client import DEFAULT_MODEL, estimate_cost
-from .models import create_models, is_class
+from .models import create_models
 
 _MILLION: Final = 1_000_000
 _CAPABILITIES: Final = {

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..config.models import ModelSettings
+from ..config.providers import is_class, model_error, no_model_message, provider_error
 from ..errors import ModelError
 from .client import DEFAULT_MODEL, ClaudeClient, read_settings
 from .model import Answer, ModelClient, OnPiece, Request
@@ -46,6 +47,9 @@ class Models:
             return default
         if name in self._named:
             return self._named[name]
+        is_own_address = bool(default.base_url or os.environ.get("ANTHROPIC_BASE_URL"))
+        if (fault := model_error(name, self._named, is_own_address=is_own_address)) is not None:
+            raise ModelError(fault)
         given = ModelSettings(model=name)
         if given.provider == default.provider:
             return replace(default, model=name, fallback=())
@@ -61,7 +65,8 @@ class Models:
                 asked = replace(request, model=settings.name or None, options=_options(request, settings))
                 answer = await self._client(settings).turn(asked, on_piece)
                 if answer.stop_reason != "refusal" or not names:
-                    return replace(answer, warnings=(*notes, *answer.warnings)) if notes else answer
+                    provider = answer.provider or settings.provider
+                    return replace(answer, warnings=(*notes, *answer.warnings), provider=provider)
                 notes.append(f"{_label(settings)} refused; {names[0]} was asked")
             except ModelError as error:
                 if not names or not _is_overload(error):
@@ -95,13 +100,9 @@ def _create(settings: ModelSettings) -> ModelClient:
         return _create_claude(settings)
     if is_class(settings.model):
         return _create_own(settings)
+    if (fault := provider_error(settings.model)) is not None:
+        raise ModelError(fault)
     return ProviderClient(settings)
-
-
-def is_class(model: str) -> bool:
-    """Return True if a model is named as `module:Class`."""
-    module, colon, name = model.partition(":")
-    return bool(colon) and name[:1].isupper() and name.isidentifier() and all(map(str.isidentifier, module.split(".")))
 
 
 def _create_claude(settings: ModelSettings) -> ClaudeClient:
@@ -109,7 +110,11 @@ def _create_claude(settings: ModelSettings) -> ClaudeClient:
     given: dict[str, Any] = {name: value for name in names if (value := getattr(settings, name)) is not None}
     if settings.name:
         given["model"] = settings.name
-    return ClaudeClient(read_settings(given), api_key=os.environ.get(settings.key) if settings.key else None)
+    if settings.key is not None:
+        no_key = f"there is no key for {_label(settings)}; set {settings.key}"
+        return ClaudeClient(read_settings(given), api_key=os.environ.get(settings.key, ""), no_key=no_key)
+    # Without any configuration nobody has chosen Claude yet.
+    return ClaudeClient(read_settings(given), no_key=no_model_message() if settings == ModelSettings() else None)
 
 
 def _create_own(settings: ModelSettings) -> ModelClient:

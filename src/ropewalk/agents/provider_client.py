@@ -1,7 +1,7 @@
 """ProviderClient: turns of the models of OpenAI, Google and other makers, through pydantic-ai.
 
 pydantic-ai and the SDK of the maker are imported at the first turn. The SDK repeats requests that fail with 429 or 5xx.
-To add a maker that pydantic-ai knows, nothing is needed; `KEY_VARIABLES` names the variable of its key in messages.
+To add a maker that pydantic-ai knows, nothing is needed; `config/providers.py` names the variable of its key.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
+from ..config.providers import ADDRESSES, KEY_VARIABLES
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
@@ -31,23 +32,6 @@ if TYPE_CHECKING:
     from httpx2 import AsyncClient
     from pydantic_ai.models import Model, ModelRequestParameters
 
-KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "openai": ("OPENAI_API_KEY",),
-    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-    "azure": ("AZURE_OPENAI_API_KEY",),
-    "cerebras": ("CEREBRAS_API_KEY",),
-    "cohere": ("CO_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "fireworks": ("FIREWORKS_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
-    "mistral": ("MISTRAL_API_KEY",),
-    "moonshotai": ("MOONSHOTAI_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "together": ("TOGETHER_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-    "zai": ("ZAI_API_KEY",),
-}
-"""The variables of which one holds the key, by provider. Ollama and vLLM need none."""
 _NO_PACKAGE: Final = f"models of other makers need the package pydantic-ai-slim: {install_command('models')}"
 _DEFAULTS: Final = {"timeout": 600.0, "max_retries": 4}
 _MAX_EXCERPT: Final = 300
@@ -72,8 +56,14 @@ class ProviderClient:
             if os.environ.get(self.settings.key):
                 return None
             return f"there is no key for {self._label}; set {self.settings.key}"
-        names = KEY_VARIABLES.get(self.settings.provider.partition("-")[0], ())
-        if not names or self.settings.base_url or any(map(os.environ.get, names)):
+        provider, has_address = self.settings.provider, self.settings.base_url is not None
+        if provider in ADDRESSES:
+            variable, usual = ADDRESSES[provider]
+            if has_address or os.environ.get(variable):
+                return None
+            return f'there is no address for {self._label}; set {variable}, or base_url in ropewalk.toml, to "{usual}"'
+        names = KEY_VARIABLES.get(provider, ())
+        if not names or has_address or any(map(os.environ.get, names)):
             return None
         return f"there is no key for {self._label}; set {names[0]}"
 

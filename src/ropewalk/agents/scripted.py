@@ -92,6 +92,7 @@ class ScriptedModel:
             usage=self._usage,
             model=request.model or "scripted",
             cost=self._cost,
+            provider="scripted",
         )
 
     async def close(self) -> None:

@@ -24,7 +24,7 @@ from ..tools.listener import Listener as CallListener
 from ..tools.tool import Tool, parse_tool_id
 from ..tools.toolbox import Toolbox
 from ..values import Json, did_you_mean
-from .client import no_price_error
+from .client import DEFAULT_MODEL, no_price_error
 from .decision import TurnState, next_turn, refused_turn
 from .model import Answer, ModelClient, Request
 from .request_checks import is_repairable, refused_values, to_sendable_request
@@ -39,6 +39,17 @@ _USAGE: Final = {
     "cache_read_input_tokens": "gen_ai.usage.cache_read.input_tokens",
     "cache_creation_input_tokens": "gen_ai.usage.cache_write.input_tokens",
 }
+_PROVIDERS: Final = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "google": "gcp.gemini",
+    "google-cloud": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "xai": "x_ai",
+}
+"""The names of providers in the conventions for traces, where they differ."""
 _log = logging.getLogger("ropewalk.tools")
 Listener = Callable[[dict[str, Json]], Any]
 _listener: ContextVar[Listener | None] = ContextVar("ropewalk_claude_listener", default=None)
@@ -121,7 +132,7 @@ class ModelTool(Routed):
         # A part that the API refuses is left out of the next turn, so the conversation continues without it.
         try:
             client = self._client()
-            _record_request(request.model or getattr(getattr(client, "settings", None), "model", None))
+            _record_request(client, request.model)
             answer = await _ask(client, request, listener, call_listener)
         except ModelError as error:
             if not is_repairable(error, refused):
@@ -268,14 +279,20 @@ def _report_turn(turn: Mapping[str, Any], listener: Listener | None) -> None:
         listener({"type": "tool_use", **event, **cached})
 
 
-def _record_request(model: str | None) -> None:
+def _record_request(client: ModelClient, model: str | None) -> None:
     """Record the model that is asked on the current span, if one is recording."""
     from opentelemetry import trace  # comes with the MCP library, which the extra `claude` has
 
     span = trace.get_current_span()
     if not span.is_recording():
         return
-    span.set_attribute("gen_ai.provider.name", "anthropic")
+    provider = getattr(client, "provider", None)
+    if (find := getattr(client, "settings_of", None)) is not None:  # the models of a project
+        settings = find(model or "")
+        provider, model = settings.provider, settings.name or DEFAULT_MODEL
+    if provider:
+        span.set_attribute("gen_ai.provider.name", _PROVIDERS.get(provider, provider))
+    model = model or getattr(getattr(client, "settings", None), "model", None)
     if model:
         span.update_name(f"chat {model}")
         span.set_attribute("gen_ai.request.model", model)
@@ -288,6 +305,8 @@ def _record_on_span(answer: Answer) -> None:
     span = trace.get_current_span()
     if not span.is_recording():
         return
+    if answer.provider:
+        span.set_attribute("gen_ai.provider.name", _PROVIDERS.get(answer.provider, answer.provider))
     span.set_attribute("gen_ai.response.model", answer.model)
     span.set_attribute("gen_ai.response.finish_reasons", [answer.stop_reason])
     # The conventions count cached tokens as input, the API does not.

@@ -418,7 +418,7 @@ class App:
         """
         loaded = self.load(source)
         self.ensure(loaded)
-        return converted(loaded, kind, self.definitions.cards, allow_loss)
+        return converted(loaded, kind, self.definitions, allow_loss)
 
     # --- tools --------------------------------------------------------------------------------
 

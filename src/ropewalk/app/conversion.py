@@ -15,16 +15,19 @@ from ..notations.registry import write
 from .node_places import node_sources
 
 if TYPE_CHECKING:
+    from ..values import Json
+    from .definitions import Definitions
     from .prepared import Prepared
 
 
-def converted(loaded: Prepared, kind: str, cards: Callable[[str], ToolCard | None], allow_loss: bool = False) -> Any:
+def converted(loaded: Prepared, kind: str, definitions: Definitions, allow_loss: bool = False) -> Any:
     """Return the definition in another notation."""
     from ..notations.writing import ConvertedDocument  # other work does without the writers
 
     if loaded.kind == kind:
         own = {"kind": kind, **loaded.document}
         return ConvertedDocument(own) if allow_loss else own
+    cards: Callable[[str], ToolCard | None] = definitions.cards
     losses: list[Problem] = []
     document = write(_with_value(loaded), kind, losses, lambda tool: getattr(cards(tool), "output_schema", None))
     result = tuple(_at_nodes(losses, loaded))
@@ -32,9 +35,22 @@ def converted(loaded: Prepared, kind: str, cards: Callable[[str], ToolCard | Non
         if result:
             raise InvalidFlow(result)
         return document
+    if result and "outputSchema" in document and not _fits_its_schema(document, definitions):
+        document = {key: value for key, value in document.items() if key != "outputSchema"}
+        why = "the value that is left does not fit it, because of the other losses"
+        result = (*result, Problem(path="outputSchema", message=why))
     created = ConvertedDocument(document)
     created.losses = result
     return created
+
+
+def _fits_its_schema(document: dict[str, Json], definitions: Definitions) -> bool:
+    """Return False if the check finds that the value of a document does not fit its `outputSchema`."""
+    try:
+        problems = definitions.check(definitions.get(document)).problems
+    except InvalidFlow as error:
+        problems = error.problems
+    return not any(problem.path.startswith("outputSchema") for problem in problems)
 
 
 def _with_value(loaded: Prepared) -> Flow:

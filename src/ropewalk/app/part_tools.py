@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..ops import calls_of
 from .preflight import tool_place
 from .recorded_run import MOST_PARTS, require_run
-from .runs.instances import without_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -48,6 +47,8 @@ def calls_by_place(flow: Flow) -> dict[str, Node]:
 
 def parts_by_node(store: Store, run_id: str, restarted: Collection[str]) -> dict[str, RunRow]:
     """Return the newest part of a run for each node that calls flows, without the parts that start from nothing."""
+    from .runs.instances import without_attempts  # a run that begins has no parts
+
     parts: dict[str, str] = {}
     for part in store.list_runs(parent=run_id, limit=MOST_PARTS):
         path = without_attempts(part.id.removeprefix(f"{run_id}/"))

@@ -7,13 +7,14 @@ them, so here they are only checked: `Definitions.kept` holds the last good vers
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import cache_from_source
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..config.modules import describe_import_error, fresh_modules, imported_files
 from ..errors import ConfigError, InvalidFlow, Problem, RopewalkError, display_path
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from ..config.settings import Config, Schedule
     from .app import App
     from .project_versions import ProjectVersions
+
+
+_PATIENCE: Final = 2.0  # seconds for servers to connect: a silent one must not delay the next change
+_LEAST_PATIENCE: Final = 0.1  # seconds for each definition after that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,12 +205,16 @@ class Reloader:
         for path in self._good.keys() - paths:
             del self._good[path]
             app.definitions.kept.pop(path, None)
-        self._flow_problems = dict.fromkeys(paths, ())
+        known, self._flow_problems = self._flow_problems, dict.fromkeys(paths, ())
+        end = asyncio.get_running_loop().time() + _PATIENCE
         for file in self._flows.values():
             path, place = str(file.path), python_place(file.path)
-            good = self._good.get(path)
-            problems = await self._problems_in(app, file)
-            if not problems:
+            good, kept = self._good.get(path), app.definitions.kept.pop(path, None)
+            problems = await self._problems_in(app, file, end)
+            if problems is None:  # a server is silent; the next change checks again
+                problems = known.get(path, ())
+                app.definitions.kept.update({} if kept is None else {path: kept})
+            elif not problems:
                 self._good[path] = file, app.load(file.path) if place is None else load_from_python(*place)
             elif good is not None and file.stamp is not None and not good[0].is_unchanged():
                 app.definitions.kept[path] = KeptVersion(file.path, file.stamp, good[1])
@@ -216,12 +225,15 @@ class Reloader:
         listed = app.jobs.flow_list(self.directory, [*self.config.served_flows, *self._files])
         return {id: file for id, file in listed.look().items() if listed.is_named or is_definition(file)}
 
-    async def _problems_in(self, app: App, file: FlowFile) -> Sequence[Problem]:
-        """Return what is wrong with a definition as its file is now."""
-        app.definitions.kept.pop(str(file.path), None)
+    async def _problems_in(self, app: App, file: FlowFile, end: float) -> Sequence[Problem] | None:
+        """Return what is wrong with a definition as its file is now; None if its servers do not answer in time."""
+        loading = asyncio.ensure_future(app.definitions.find_async(file.path, connect=True))
+        patience = max(_LEAST_PATIENCE, end - asyncio.get_running_loop().time())
+        if not (await asyncio.wait([loading], timeout=patience))[0]:
+            loading.add_done_callback(lambda late: late.cancelled() or late.exception())
+            return None
         try:
-            loaded = await app.definitions.find_async(file.path, connect=True)
-            problems = app.definitions.check(loaded, unknown_tools="problem").problems
+            problems = app.definitions.check(loading.result(), unknown_tools="problem").problems
             return list(map(_with_short_path, problems))
         except (RopewalkError, OSError) as error:
             return _problems_of(error)

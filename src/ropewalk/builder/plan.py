@@ -176,9 +176,7 @@ class PlanProgram:
         try:
             yield
         except InvalidFlow as error:
-            places = {problem.place for problem in self._problems}
-            others = (problem for problem in map(self.located, error.problems) if problem.place not in places)
-            located = InvalidFlow([*self._problems, *others], error.flow)
+            located = InvalidFlow([*self._problems, *map(self.located, error.problems)], error.flow)
             located.warnings = tuple(map(self.located, error.warnings))
             located.unlisted, located.unknown = error.unlisted, error.unknown
             raise located from None

@@ -6,13 +6,14 @@ place of `provider:model`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final
 
 from ..errors import ConfigError
 from ..fast_dataclass import dataclass
 from ..values import Json
+from .providers import model_error, provider_error
 from .toml import MODEL_KEYS, TomlFile, raise_all
 
 DEFAULT_PROVIDER: Final = "anthropic"
@@ -51,19 +52,35 @@ class ModelSettings:
 
 
 def read_models(table: TomlFile) -> dict[str, ModelSettings]:
-    """Return the models by name; the default has the name ""."""
+    """Return the models by name; the default, if there is one, has the name ""."""
     section = table.get_table(("model",))
     named = {key: value for key, value in section.items() if isinstance(value, dict) and key not in MODEL_KEYS}
     errors: list[ConfigError] = []
     models: dict[str, ModelSettings] = {}
     for path in [("model",), *(("model", name) for name in named)]:
         try:
-            settings = table.check_table(path, MODEL_KEYS, tables=named if len(path) == 1 else ())
-            models[path[-1] if len(path) == 2 else ""] = _settings(settings)
+            settings = _settings(table.check_table(path, MODEL_KEYS, tables=named if len(path) == 1 else ()))
+            errors += _name_errors(table, path, settings, named)
+            models[path[-1] if len(path) == 2 else ""] = settings
         except ConfigError as error:
             errors.append(error)
     raise_all(errors)
+    if not section.keys() - named.keys():
+        models.pop("", None)
     return models
+
+
+def _name_errors(
+    table: TomlFile, path: tuple[str, ...], settings: ModelSettings, names: Collection[str]
+) -> Iterator[ConfigError]:
+    """Yield an error for the model of a table and for each fallback that nothing can be meant by."""
+    faults = [
+        ("model", provider_error(settings.model)),
+        *(("fallback", model_error(m, names)) for m in settings.fallback),
+    ]
+    for key, fault in faults:
+        if fault is not None:
+            yield ConfigError(f"[{'.'.join(path)}] {key}: {fault}", place=table.place_of((*path, key)))
 
 
 def _settings(table: Mapping[str, Any]) -> ModelSettings:

@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -35,6 +36,8 @@ class ValueType:
     accepts: Callable[[Any], bool]
     # Returns the value to use: durations such as `10s` are numbers there.
     read: Callable[[Any], Any] = lambda value: value
+    # A wrong value may be a secret, so no message shows its line.
+    is_hidden: bool = False
 
 
 def is_text(value: Any) -> bool:
@@ -118,6 +121,11 @@ _TEXT: Final = ValueType("text", is_text)
 _TEXTS: Final = ValueType("a list of texts", partial(_is_list_of, str))
 _TEXT_TABLE: Final = ValueType("a table of texts", partial(_is_table_of, lambda value: isinstance(value, str)))
 _TABLES: Final = ValueType("a list of tables", partial(_is_list_of, dict))
+_VARIABLE: Final = ValueType(
+    "the name of an environment variable that holds the key, such as OPENAI_API_KEY, never the key itself",
+    lambda value: isinstance(value, str) and bool(re.fullmatch("[A-Z_][A-Z0-9_]*|[A-Za-z_][A-Za-z0-9_]{0,30}", value)),
+    is_hidden=True,
+)
 _TABLE: Final = ValueType("a table", lambda value: isinstance(value, dict))
 _FLAG: Final = ValueType("true or false", lambda value: isinstance(value, bool))
 _FLAG_OR_TEXTS: Final = ValueType(
@@ -221,7 +229,7 @@ SCHEDULE_KEYS: Final[dict[str, ValueType]] = {
 MODEL_KEYS: Final[dict[str, ValueType]] = {
     "model": _TEXT,
     "base_url": _TEXT,
-    "key": _TEXT,
+    "key": _VARIABLE,
     "max_tokens": _COUNT,
     "max_retries": _COUNT_OR_ZERO,
     "timeout": _SECONDS,
@@ -421,7 +429,8 @@ class TomlFile:
             table[key] = value = keys[key].read(value)
             if not keys[key].accepts(value):
                 message = f"[{'.'.join(key_path)}] {key}: must be {keys[key].expected}"
-                errors.append(ConfigError(message, place=self.place_of((*key_path, key))))
+                place = self.place_of((*key_path, key))
+                errors.append(ConfigError(message, place=replace(place, text="") if keys[key].is_hidden else place))
         raise_all(errors)
         return table
 

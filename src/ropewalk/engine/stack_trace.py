@@ -96,6 +96,14 @@ def _wrapped(error: BaseException) -> Iterator[BaseException]:
         yield (error := error.__cause__)
 
 
+def place_of(error: BaseException) -> str | None:
+    """Return the place in the user's code at which a call outside of runs failed; None if no such code raised it."""
+    try:
+        return _place(origin(error), os.getcwd())
+    except Exception:  # noqa: BLE001 - code of the exception's class, or no working directory
+        return None
+
+
 def local_cause(error: BaseException | None) -> BaseException | None:
     """Return the exception behind the failure of a run, with a traceback that begins in the user's code."""
     cause = None if error is None else origin(error)

@@ -49,6 +49,7 @@ class Binder(Generic[Within]):
         self.steps, self.variables = steps, variables
         self.names: Collection[str] = steps  # of all nodes, for suggestions
         self.inputs: Collection[str] = ()  # the declared properties of the input
+        self._likely: dict[str, tuple[str, bool]] = {}  # references by unknown name
         self.read_variables: dict[str, str] = {}  # variables that are read, and the place of the first read
 
     def bind(self, ref: Ref, path: str, within: Within) -> Expr:
@@ -104,13 +105,25 @@ class Binder(Generic[Within]):
         match = re.match(_UNKNOWN, problem.message)
         if match is None:
             return problem
+        name = match[1]
+        if name not in self._likely:
+            self._likely[name] = self._find_likely(name)
+        reference, is_same = self._likely[name]
         # A name of the document comes before a root of the language, if it is the same or nothing is as similar.
-        for is_same in (True, False):
-            for root, names in (("output", self.names), ("var", self.variables), ("input", self.inputs)):
-                near = match[1] if match[1] in names else None if is_same else did_you_mean(match[1], names)
-                if near and (is_same or not problem.suggestion):
-                    return replace(problem, suggestion=f"${root}.{near}{match[2] or ''}")
-        return problem
+        if not reference or (problem.suggestion and not is_same):
+            return problem
+        return replace(problem, suggestion=f"{reference}{match[2] or ''}")
+
+    def _find_likely(self, name: str) -> tuple[str, bool]:
+        """Return the reference to the node, variable or input that a name stands for; "" if none is similar."""
+        known = (("output", self.names), ("var", self.variables), ("input", self.inputs))
+        for root, names in known:
+            if name in names:
+                return f"${root}.{name}", True
+        for root, names in known:
+            if near := did_you_mean(name, names):
+                return f"${root}.{near}", False
+        return "", False
 
     def bind_all(self, expr: Expr, path: str, within: Within) -> Expr:
         """Bind every reference of an expression."""

@@ -437,6 +437,7 @@ class Toolbox(Index):
         Args:
             other: The other toolbox. The one that is closed last closes the connections.
         """
+        require_type(Toolbox, other=other)
         if self.servers is not None and other.servers is not None:
             self.servers.share(other.servers)
 

@@ -34,10 +34,11 @@ from ..errors import failure_text
 from ..remedies import Door
 from .arguments import saved, some_words
 from .dispatch import DONE, FAILED, Answer, UsageError, explain
+from .models import require_model
 from .options import Json, Project, StoreAddress
 from .output import duration, first_line
 from .questions import answer_question, ask_on_terminal
-from .session import Interrupts, require_model, with_app
+from .session import Interrupts, with_app
 from .streams import write_stdout
 from .tools import all_connected
 
@@ -96,7 +97,7 @@ def chat(
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Chat with a model that calls your tools. It needs the key of a provider, such as ANTHROPIC_API_KEY."""
+    """Chat with a model that calls your tools. It needs a model and its key: see `ropewalk models`."""
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...agents.session import Session
@@ -404,7 +405,7 @@ def build(
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Build an n8n workflow from a prompt. It needs ANTHROPIC_API_KEY and n8n-mcp (npm install n8n-mcp)."""
+    """Build an n8n workflow from a prompt. It needs a model (`ropewalk models`) and n8n-mcp (npm install n8n-mcp)."""
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...n8n.builder import WorkflowBuilder, as_json, as_text
@@ -468,8 +469,9 @@ def _is_ours(draft: Path, workflow: dict[str, Any]) -> bool:
 
 
 def _write_line(text: str) -> None:
-    sys.stderr.write(escape_invisible(text) + "\n")
-    sys.stderr.flush()
+    with uncaptured():  # no output of a tool
+        sys.stderr.write(escape_invisible(text) + "\n")
+        sys.stderr.flush()
 
 
 _MOST: Final = 80

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -102,14 +102,30 @@ def convert(
 _AGENT_SETUP = """\
 ## Set up
 
-Install the Claude client and set your key:
+Install the client of your model and set its key. For Claude:
 
 ```
 $install
 export ANTHROPIC_API_KEY=...
 ```
 
+For a model of another provider, such as OpenAI or Gemini:
+
+```
+$install_models
+export OPENAI_API_KEY=...
+```
+
+Then write it in `ropewalk.toml`:
+
+```
+[model]
+model = "openai:gpt-5"
+```
+
 """
+_INSTALL: Final = {"install": install_command("claude"), "install_models": install_command("models")}
+_OTHER: Final = "       or choose another model: see README.md"
 _AGENT_TESTING = """\
 ```
 pip install pytest
@@ -159,7 +175,7 @@ def new(
         "definition": "." if is_experience else definition,
         "file": definition,
         "tools": "`tools/`" if is_experience else "`tools.py`",
-        "setup": Template(_AGENT_SETUP).substitute(install=install_command("claude")) if is_agent else "",
+        "setup": Template(_AGENT_SETUP).substitute(_INSTALL) if is_agent else "",
     }
     # The section on tests uses the other names, so it is filled in after them.
     names["testing"] = Template(_AGENT_TESTING if is_agent else _TESTING).substitute(names, test=test)
@@ -168,7 +184,7 @@ def new(
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or directory}: {error.strerror or error}") from error
     run = f"cd {shlex.quote(str(directory))} && ropewalk run {names['definition']}"
-    preparation = [f"first: {install_command('claude')}", "       export ANTHROPIC_API_KEY=..."] if is_agent else []
+    preparation = [f"first: {_INSTALL['install']}", "       export ANTHROPIC_API_KEY=...", _OTHER] if is_agent else []
     return Answer(
         data={"directory": str(directory), "files": created, "next": run},
         text="\n".join([*created, "", *preparation, f"next: {run}"]),

@@ -27,6 +27,7 @@ from cyclopts import Parameter, validators
 
 from ...app.open_project import NOT_LOADED
 from ...app.preflight import misplaced, unmatched_strict
+from ...config.models import ModelSettings
 from ...config.project import find_config_file, read_config
 from ...config.settings import Config
 from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command, relative_paths
@@ -477,11 +478,13 @@ def _nobody(app: App, advice: str) -> str:
 
 def _check_agents(app: App, config: Config) -> Iterator[Finding]:
     """Check what agents need; it is a fault only if the project has agents."""
-    used = bool(config.claude or config.models) or any(_find_agents(app, config.directory))
+    has_agents = any(_find_agents(app, config.directory))
     if app.distributed:
         yield Finding("model", "note", "workers call the model; their own doctor checks it")
     for name in () if app.distributed else dict.fromkeys(("", *config.models)):
         missing, label = app.jobs.why_model_unavailable(name), f"model {name}".strip()
+        is_set = config.models.get(name, ModelSettings()) != ModelSettings()
+        used = has_agents or is_set or bool(config.claude and not name)
         if missing is None:
             yield Finding(label, "ok", "configured; it was not asked")
         elif used:

@@ -29,7 +29,6 @@ from ...errors import (
     Action,
     CompletionFailed,
     ConfigError,
-    ModelError,
     NotFound,
     Remedy,
     RopewalkError,
@@ -436,19 +435,6 @@ def _existing_store(store: str | None, config: Config) -> str | Store | None:
     if store is not None:
         raise StoreError(f"--store {store}: there is no such store")
     return MissingStore(file, is_explicit=address is not None)
-
-
-_REACH_SECONDS = 2.0
-
-
-async def require_model(app: App, model: str | None = None, *, reachable: bool = True) -> None:
-    """Raise ModelError if the model has no key or cannot be reached, before a tool or a server is used."""
-    reason = app.jobs.why_model_unavailable(model or "")
-    if reason is not None:
-        raise ModelError(reason)
-    check_reachable = getattr(app.context.client_of(model or ""), "check_reachable", None)  # optional for a ModelClient
-    if reachable and check_reachable is not None:
-        await check_reachable(_REACH_SECONDS)
 
 
 @contextlib.contextmanager

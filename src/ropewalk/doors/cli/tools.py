@@ -11,6 +11,7 @@ Connecting all servers of a project, with a word about those that keep a command
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
-from ...errors import Action, InvalidInput, InvalidValue, NotFound, Remedy, StoreError
+from ...errors import Action, InvalidInput, InvalidValue, NotFound, Remedy, StoreError, ToolError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
 from ...source.document import escape_invisible, json_text
@@ -186,9 +187,16 @@ def call(
         ask_on_terminal(app)
         tool = await app.jobs.find_tool(tool_id)
         arguments_by_name = with_arguments(values or {}, texts, tool.input_schema)
-        value = await app.call_tool(
-            tool_id, arguments_by_name, on_progress=None if json else _progress, request=request
-        )
+        try:
+            value = await app.call_tool(
+                tool_id, arguments_by_name, on_progress=None if json else _progress, request=request
+            )
+        except ToolError as error:
+            from ...engine.stack_trace import place_of  # loaded late: most calls do not fail
+
+            if (place := place_of(error)) is not None:
+                notify(f"{tool_id} failed at {place}", logging.ERROR)
+            raise
         text = value if isinstance(value, str) else json_text(value)
         return Answer(data={"tool": tool_id, "result": value}, text=escape_invisible(text))
 
