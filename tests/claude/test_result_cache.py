@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from properties.virtual_time import run_virtually
+from properties.virtual_time import VirtualClock, patched_clocks
 from ropewalk import App, Toolbox, tool
 from ropewalk.agents import Completion, Phase, complete_with_tools, result_cache, run_phases
 from ropewalk.config.project import read_config
@@ -47,7 +47,9 @@ def open_app(**options: Any) -> App:
 
 async def ask(app: App, name: str = "look", word: str = "rope", cache: Any = TTL, **options: Any) -> Completion:
     app.context.model = ScriptedModel(wants(name, {"word": word}), "done")
-    return await complete_with_tools("go", app=app, tools=options.pop("tools", ["look", "write"]), cache=cache, **options)
+    return await complete_with_tools(
+        "go", app=app, tools=options.pop("tools", ["look", "write"]), cache=cache, **options
+    )
 
 
 def outcome(done: Completion) -> dict[str, Any]:
@@ -56,11 +58,13 @@ def outcome(done: Completion) -> dict[str, Any]:
 
 
 def test_a_later_run_gets_the_result_until_its_time_is_over() -> None:
-    async def scene(_: object) -> None:
+    clock = VirtualClock()
+
+    async def scene() -> None:
         async with open_app() as app:
             first = await ask(app)
             assert outcome(first) == {"value": {"word": "rope", "n": 1}}
-            await asyncio.sleep(300)
+            clock.now += 300
             heard: list[dict[str, Any]] = []
             second = await ask(app, on_event=heard.append)
             cached = {"age": 300.0, "run_id": first.run_id}
@@ -68,11 +72,12 @@ def test_a_later_run_gets_the_result_until_its_time_is_over() -> None:
             assert [event["cached"] for event in heard if event["type"] == "tool_use"] == [cached]
             sent = app.context.model.requests[-1].messages[-1]["content"]  # type: ignore[attr-defined]
             assert sent[0]["content"] == '{"word":"rope","n":1}'
-            await asyncio.sleep(300)
+            clock.now += 300
             assert "cached" not in outcome(await ask(app))
             assert CALLS == ["look rope"] * 2
 
-    run_virtually(scene)
+    with patched_clocks(clock):
+        asyncio.run(scene())
 
 
 UNCACHED: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {
@@ -82,7 +87,10 @@ UNCACHED: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {
     "a failure": ({"word": "bad"}, {}),
     "other arguments": ({}, {"word": "walk"}),
     "an approval": ({}, {"approve": ["look"], "ask": lambda tool, input: True}),
-    "an approval before": ({"approve": ["look"], "ask": lambda tool, input: True}, {"approve": True, "ask": lambda *_: True}),
+    "an approval before": (
+        {"approve": ["look"], "ask": lambda tool, input: True},
+        {"approve": True, "ask": lambda *_: True},
+    ),
 }
 
 

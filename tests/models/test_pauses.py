@@ -72,7 +72,9 @@ def paused(*content: dict[str, Any], stream: bool = False) -> Turn:
     answer = message(list(content), "pause_turn")
     if not stream:
         return Turn(raw=("application/json", json.dumps(answer).encode()))
-    events: list[dict[str, Any]] = [{"type": "message_start", "message": {**answer, "content": [], "stop_reason": None}}]
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**answer, "content": [], "stop_reason": None}}
+    ]
     for index, block in enumerate(content):
         start, *deltas = pieces(block)
         events.append({"type": "content_block_start", "index": index, "content_block": start})

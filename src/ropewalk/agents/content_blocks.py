@@ -63,7 +63,7 @@ def clean_blocks(
 
 
 def start_of_pause(messages: Sequence[Mapping[str, Any]], refused: Collection[str] = ()) -> int:
-    """Return the index where a paused turn at the end of a conversation begins, which is the length if there is none."""
+    """Return the index where a paused turn at the end begins; the number of messages if there is none."""
 
     # The API pauses only turns with tools of its own. It continues one whose content comes back unchanged.
     start = len(messages)

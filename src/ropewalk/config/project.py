@@ -45,14 +45,14 @@ PROJECT_FLOWS: Final = ("*.yaml", "*.yml", "*.json", "*.py")
 
 
 def _check_sections(table: TomlFile) -> None:
-    """Collect the errors of unknown sections, and of wrong keys in the sections without a reader of their own."""
+    """Read the values of the sections without a reader of their own, and collect the errors of wrong keys."""
     known = (*SECTIONS, "mcp", "providers", "backends", "queues", "schedules", "model")
     for name in table.data:
         with table.collecting_errors():
             if name not in known:
                 raise table.unknown_key_error((name,), known)
             if name in SECTIONS:
-                table.check_table((name,), SECTIONS[name])
+                table.data[name] = table.check_table((name,), SECTIONS[name])
 
 
 def read_config(directory: Path | str | None = None, *, environ: Mapping[str, str] = os.environ) -> Config:
@@ -120,7 +120,6 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
 
 def _read_cache_ttl(value: Any) -> dict[str, float]:
     """Return the seconds by pattern of tool ids; a single duration is for all tools."""
-    value = SECTIONS["tools"]["cache_ttl"].read(value)
     return value if isinstance(value, dict) else {"*": value}
 
 
