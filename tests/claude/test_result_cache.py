@@ -80,17 +80,14 @@ def test_a_later_run_gets_the_result_until_its_time_is_over() -> None:
         asyncio.run(scene())
 
 
+APPROVED = {"approve": ["look"], "ask": lambda tool, input: True}
 UNCACHED: dict[str, tuple[dict[str, Any], Mapping[str, Any]]] = {
     "off by default": ({"cache": True}, {}),
     "switched off": ({"cache": False}, {}),
     "a tool that writes": ({"name": "write"}, {}),
     "a failure": ({"word": "bad"}, {}),
     "other arguments": ({}, {"word": "walk"}),
-    "an approval": ({}, {"approve": ["look"], "ask": lambda tool, input: True}),
-    "an approval before": (
-        {"approve": ["look"], "ask": lambda tool, input: True},
-        {"approve": True, "ask": lambda *_: True},
-    ),
+    "an approval": ({}, APPROVED),
 }
 
 
