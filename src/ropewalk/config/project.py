@@ -82,17 +82,16 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         models = read_models(table)
     table.raise_collected()
 
-    data, store = table.data, table.data.get("store", {})
-    flows = tuple(data.get("tools", {}).get("flows", ()))
-    warnings += _unmatched(table, project_directory, flows)
+    data, store, tools = table.data, table.data.get("store", {}), table.data.get("tools", {})
+    warnings += _unmatched(table, project_directory, flows := tuple(tools.get("flows", ())))
     return Config(
         directory=project_directory,
         file=file,
         files=tuple(_read_files(project_directory, data, providers)),
-        modules=tuple(data.get("tools", {}).get("modules", ())),
+        modules=tuple(tools.get("modules", ())),
         flows=flows,
-        strict_output=data.get("tools", {}).get("strict_output", False),
-        cache_ttl=_read_cache_ttl(data.get("tools", {}).get("cache_ttl", {})),
+        strict_output=tools.get("strict_output", False),
+        cache_ttl=_read_cache_ttl(tools.get("cache_ttl", {})),
         servers=servers,
         untrusted=untrusted,
         providers=providers,
