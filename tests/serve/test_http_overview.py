@@ -14,7 +14,7 @@ from ropewalk.app.cron_text import cron_text
 from ropewalk.app.overview import FailureGroup, group_failures
 from ropewalk.config.settings import Queue, Schedule, WorkerSettings
 from ropewalk.doors.http.site import make_site
-from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.journal.run_counts import FailureCount
 
 HEAD = {"Authorization": "Bearer t"}
@@ -51,13 +51,16 @@ ASKS = {
 
 @pytest.fixture
 def served(tmp_path: Path) -> App:
-    """An app with three runs that failed, one that completed, one that waits and one in a queue."""
+    """An app with three runs that failed, one that completed, two that wait and one in a queue."""
     app = App(store=tmp_path / "runs.db", tools=[halve])
 
     async def fill() -> None:
         for n in (1, 3, 5, 6):
             await app.run(HALVE, {"n": n}, run_id=f"half-{n}")
         await app.run(ASKS, run_id="asking", park=True)
+        # It waits in its process, so the store has it as running.
+        log = await app.store.open(NewRun(id="inside", kind="chain", name="asking"))
+        await log.append(Entry("ok", "wait", "ok", {"approval": "Go?", "due": None}))
         await (await app.store.open(NewRun(id="queued", kind="chain", context={"queue": "fast"}))).release()
 
     asyncio.run(fill())
@@ -67,9 +70,9 @@ def served(tmp_path: Path) -> App:
 def test_an_overview_counts_runs_and_groups_failures_that_differ_in_numbers(served: App) -> None:
     [answer] = asking(served, ("GET", "/api/overview?periods=4"))
     found = answer.json()
-    assert (found["runs"], len(found["periods"])) == (6, 4)
+    assert (found["runs"], len(found["periods"])) == (7, 4)
     assert {status: counts[3] for status, counts in found["statuses"].items()} == {
-        "failed": 3, "completed": 1, "waiting": 1, "running": 1,
+        "failed": 3, "completed": 1, "waiting": 2, "running": 1,
     }  # fmt: skip
     first = found["definitions"][0]
     assert (first["name"], first["runs"], first["statuses"]) == ("halving", 4, {"failed": 3, "completed": 1})
@@ -77,7 +80,7 @@ def test_an_overview_counts_runs_and_groups_failures_that_differ_in_numbers(serv
     assert {key: failure[key] for key in ("name", "node", "message", "count", "runId")} == {
         "name": "halving", "node": "half", "message": "5 is odd", "count": 3, "runId": "half-5",
     }  # fmt: skip
-    assert found["waiting"] == {"approvals": 1, "events": 0, "questions": 0}
+    assert found["waiting"] == {"approvals": 2, "events": 0, "questions": 0}
     assert [(q["name"], q["waiting"], q["running"]) for q in found["queues"]] == [("fast", 1, 0)]
 
 

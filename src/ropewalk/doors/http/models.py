@@ -504,8 +504,15 @@ class Tool(Open):
     outputSchema: dict[str, Any] = {}
 
 
+class ListedTool(Tool):
+    effect: Literal["read", "write", "destructive"]
+    undo: str | None = Field(description="The tool that takes a call back.")
+    source: str = Field(description="Where it runs: local, flow, mcp, provider, or a kind of your own.")
+    sourceName: str | None = Field(description="The name of that server, provider or source.")
+
+
 class ToolList(BaseModel):
-    tools: list[Tool]
+    tools: list[ListedTool]
     total: int = Field(description="Number of matching tools, in all pages.")
     next: str | None = Field(description="The value of `after` for the next page; null on the last page.")
     failures: dict[str, str] = Field(description="Why tools are missing, by the name of their server.")
