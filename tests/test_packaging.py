@@ -144,5 +144,6 @@ def test_the_documents_name_extras_that_there_are() -> None:
     }
     assert {extra for _, extra in named} <= extras
     needs = {("models.md", "claude"), ("models.md", "models"), ("http.md", "serve"), ("web-ui.md", "serve"),
-             ("telemetry.md", "otel"), ("workers.md", "distributed"), ("mcp.md", "mcp"), ("mcp-server.md", "mcp")}  # fmt: skip
+             ("telemetry.md", "otel"), ("workers.md", "distributed"), ("mcp.md", "mcp"),
+             ("mcp-server.md", "mcp")}  # fmt: skip
     assert needs <= named
