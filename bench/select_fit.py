@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from ropewalk.select import hybrid
 from ropewalk.select import hybrid as weights
 from ropewalk.select.candidates import Candidates
 from ropewalk.select.embedding import MiniLM, Vectors, model_text
-from ropewalk.select.hybrid import CANDIDATES, FEATURES, chance_by_way, log_size, match_evidence
+from ropewalk.select.features import FEATURE_NAMES, measure_features
+from ropewalk.select.hybrid import CANDIDATES, chance_by_way, log_size, match_evidence
 from ropewalk.select.index import Index
 from ropewalk.select.query import read_request
 from ropewalk.select.reading import Reading
@@ -85,7 +85,7 @@ def case(index: Index, vectors: Vectors | None, query: dict[str, Any]) -> Case:
     names = [index.cards[slot].key for slot in slots]
     gold = set().union(*right(query))
     good = np.array([name in gold for name in names], float)
-    return Case(query, names, hybrid.measure_features(found, slots, near), reading.shares, good)
+    return Case(query, names, measure_features(found, slots, near), reading.shares, good)
 
 
 def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarray:
@@ -225,7 +225,7 @@ def main() -> None:
     certain = dict(weights.CALIBRATION)
     for model in models:
         name = "plain" if model is None else "model"
-        used = [n for n, what in enumerate(FEATURES) if model is not None or "model" not in what]
+        used = [n for n, what in enumerate(FEATURE_NAMES) if model is not None or "model" not in what]
         parts = asked(sets, model)
         cases = [of[0].own for of in parts]
         print(f"-- {name}")
@@ -242,7 +242,7 @@ def main() -> None:
         apart = parts if given.sure is None else asked(sets[: given.sure], model)
         certain[name] = sure([part for of in apart for part in of], found)
         table = "WEIGHTS_WITHOUT_MODEL" if model is None else "WEIGHTS_WITH_MODEL"
-        tables[table] = {FEATURES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
+        tables[table] = {FEATURE_NAMES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
     if given.write:
         write(tables, certain, [one.name for one in sets], given.sure)
 

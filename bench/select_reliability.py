@@ -10,14 +10,14 @@ import numpy as np
 
 from ropewalk.select.hybrid import log_size, match_evidence
 from select_data import Set
-from select_fit import FEATURES, HAVE_A_TOOL, Asked, Case, asked, first_five, fit, sure
+from select_fit import FEATURE_NAMES, HAVE_A_TOOL, Asked, Case, asked, first_five, fit, sure
 
 
 def reliability(sets: list[Set]) -> list[dict[str, float]]:
     """By tenths of the best result's score: how many requests, their mean score, the share with the right tool first
     and among the first five; and that share when requests that have no tool are among them."""
     parts = asked(sets)
-    used = [n for n, name in enumerate(FEATURES) if "model" not in name]
+    used = [n for n, name in enumerate(FEATURE_NAMES) if "model" not in name]
     rows = []
     for n in range(len(sets)):
         others = parts[:n] + parts[n + 1 :]

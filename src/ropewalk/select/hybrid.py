@@ -3,22 +3,18 @@
 `select_hybrid` is what `selector.py` calls for this strategy, which is the default one; `rank` is its main part.
 
 A request is read in several ways, as a whole and clause by clause, because each clause may need its own tool. Every
-way measures each candidate by the same FEATURES; their weights add up to a value, and a softmax turns the values into
+way measures each candidate by the same features; their weights add up to a value, and a softmax turns the values into
 chances. The score of the best result is calibrated: it is the share of requests with such a result whose tool was among
 the first five.
 
-`results.py` shapes the results.
-
-To add a feature, add its name to FEATURES and its measure to `measure_features`, and fit the weights again with
-`bench/select_fit.py`.
+`features.py` measures the features, and `results.py` shapes the results.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,125 +22,16 @@ import numpy as np
 from ..fast_dataclass import dataclass
 from ..values import Json
 from .candidates import Candidates
-from .index import BITS, FIELD_BITS, Index, pairs_of, signature
+from .features import FEATURE_NAMES, measure_features
+from .index import Index
 from .memory import Memory, RememberedEvidence
 from .options import Options
-from .query import CLAUSES_OF, Request
+from .query import Request
 from .reading import Reading
 from .results import RankedSlot, allowed_tools, fields_of, keep_best, shape_results
 from .usage import Rate
-from .word_index import NAME_OR_DESCRIPTION
 
 Array: TypeAlias = np.ndarray[Any, Any]
-
-FEATURES: Final = (
-    "coverage",
-    "only in parameters",
-    "exact words",
-    "telling words",
-    "tool covered",
-    "description covered",
-    "neighbours",
-    "letters of name",
-    "meaning",
-    "best meaning",
-    "model",
-    "best model",
-)
-
-
-def measure_features(candidates: Candidates, slots: Array, similarity_by_model: Array | None = None) -> Array:
-    """Return the features of each slot for each way to read the request."""
-    index, reading = candidates.index, candidates.reading
-    ways, terms, count = reading.way_weights, len(reading.word_weights), len(slots)
-    variant, column, impacts, fields = candidates.matches(slots)
-    likeness = reading.likeness[variant]
-    in_name_or_description, described, in_parameters = _FIELD_FLAGS.take(fields, axis=1)
-    cell = reading.positions[variant] * count + column
-    name_and_description_words: Array = np.zeros((5, terms * count), np.float32)
-    name_and_description_words[0, cell] = likeness
-    name_and_description_words[1, cell] = in_parameters * likeness
-    # Not where the name or the description says it as well, be it written otherwise (`disk type`, `disk_type`).
-    name_and_description_words[1, cell[in_name_or_description * likeness == name_and_description_words[0, cell]]] = 0
-    name_and_description_words[3, cell] = likeness * impacts
-    name_and_description_words[4, cell] = described * likeness
-    name_and_description_words[2] = name_and_description_words[0] == 1.0
-    name_and_description_words = name_and_description_words.reshape(5, terms, count)
-    out: Array = np.zeros((len(FEATURES), len(ways), count), np.float32)
-    inside = reading.has_word.astype(np.float32)
-    out[:3] = (ways / np.maximum(reading.way_totals, 1e-30)[:, None]) @ name_and_description_words[:3]
-    # A word that few candidates have separates them, however many other tools have it.
-    rare = np.log((count + 1) / (name_and_description_words[0].sum(1) + 0.5)) * reading.weights
-    weighted_matches = (inside * np.maximum(rare, 0)) @ name_and_description_words[3]
-    out[3] = weighted_matches / np.maximum(weighted_matches.max(1, keepdims=True, initial=0.0), 1e-6)
-    out[4] = _tool_covered(
-        reading, reading.last_variant[variant], column, reading.rarity[variant] * in_name_or_description, count
-    )
-    out[4] /= index.informativeness(slots)
-    out[5] = inside @ name_and_description_words[4] / (index.description_lengths[slots] + 3.0)
-    _measure_letters(candidates, slots, out)
-    out[8] = reading.way_vectors @ index.vectors[slots].T
-    out[9] = out[8] - out[8].max(1, keepdims=True, initial=0.0)
-    if similarity_by_model is not None:
-        out[10] = similarity_by_model[slots]
-        out[11] = out[10] - float(similarity_by_model.max(initial=0.0))
-    return out.transpose(1, 2, 0)
-
-
-def _tool_covered(reading: Reading, word: Array, column: Array, rare: Array, count: int) -> Array:
-    """How much of what a tool's name and description say each way says, the rarer words counting more: of each match
-    the word as in Reading.words, the tool, and what the word tells there."""
-    alike: Array = np.zeros((len(reading.has_word), len(reading.term_numbers)), np.float32)
-    way, variant = reading.has_word[:, reading.positions].nonzero()
-    alike[way, reading.last_variant[variant]] = reading.likeness[variant]  # of the same word the most alike comes last
-    had: Array = np.zeros((len(reading.term_numbers), count), np.float32)
-    had[word, column] = rare
-    covered: Array = alike @ had
-    return covered
-
-
-def _measure_letters(candidates: Candidates, slots: Array, out: Array) -> None:
-    """Measure the neighbouring word pairs that each way shares with a tool, and the share of the name's trigrams."""
-    index = candidates.index
-    marks, pairs = _request_bits(candidates.reading)
-    rows = b"".join([bits.to_bytes(BITS // 8) for bits in (*marks, *pairs)])
-    request_bits: Array = np.frombuffer(rows, np.uint64).reshape(2, len(marks), -1)
-    request_bits = request_bits.transpose(0, 2, 1).reshape(2 * BITS // 64, len(marks))
-    theirs = index.signatures.take(slots, axis=0).T.copy()
-    shared = np.bitwise_count(theirs[:, None] & request_bits[:, :, None])
-    shared_counts = shared.reshape(2, BITS // 64, len(marks), len(slots)).sum(1, np.uint16)
-    max_pairs = [[min(bits.bit_count() + 1, 8)] for bits in pairs]
-    out[6] = shared_counts[1] / np.array(max_pairs, np.float32)
-    out[7] = shared_counts[0] / index.trigram_counts[slots]
-
-
-def _request_bits(reading: Reading) -> tuple[list[int], list[int]]:
-    """Return the bits of the trigrams and of the word pairs of each way to read the request."""
-    ways, terms = len(reading.has_word), reading.request.terms
-    marks, pairs = [0] * ways, [0] * ways
-    first = int(ways > 1)  # the way that is the first clause; before it the whole, where that is another one
-    for term, bits in zip(terms, reading.trigram_bits, strict=True):
-        for clause in CLAUSES_OF[term.clauses] if bits else ():
-            marks[clause + first] |= bits
-    for a, b in reading.request.pairs:
-        bits = _pair_signature(terms[a].stem, terms[b].stem)
-        for clause in CLAUSES_OF[terms[a].clauses & terms[b].clauses]:
-            pairs[clause + first] |= bits
-    if first:
-        marks[0], pairs[0] = reduce(or_, marks), reduce(or_, pairs)
-    return marks, pairs
-
-
-@lru_cache(maxsize=50_000)
-def _pair_signature(first: str, second: str) -> int:
-    return signature(pairs_of([first, second]))
-
-
-# By the bits of the fields whether a word is in the name or the description, in the description, in parameters.
-_FIELD_FLAGS: Final[Array] = np.array(
-    [[bits & some > 0 for bits in range(1 << FIELD_BITS)] for some in (NAME_OR_DESCRIPTION, 2, 12)], np.float32
-)
-
 
 # Weights of the features, fitted by `bench/select_fit.py` on metatool, bfcl, sealtools, toolbench, alpaca,
 # tmdb, spotify, acebench, livemcp and nestful, each counting the same. The first table is for use
@@ -207,9 +94,9 @@ class Ranking:
 
 @lru_cache(maxsize=2)
 def weight_row(with_model: bool) -> Array:
-    """Return the weights in the order of NAMES."""
+    """Return the weights in the order of FEATURE_NAMES."""
     table = WEIGHTS_WITH_MODEL if with_model else WEIGHTS_WITHOUT_MODEL
-    return np.array([table.get(name, 0.0) for name in FEATURES])
+    return np.array([table.get(name, 0.0) for name in FEATURE_NAMES])
 
 
 @lru_cache(maxsize=2)
@@ -238,7 +125,7 @@ def rank(
         with_remembered = add_remembered(index, memory, recalled, slots, allowed)
         slots, added = with_remembered.slots, recalled.total[:, with_remembered.places]
     if not len(slots):
-        return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(FEATURES)), np.float32), candidates)
+        return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(FEATURE_NAMES)), np.float32), candidates)
     # Words and features give the first chances; memory lifts some tools.
     features = measure_features(candidates, slots, similarity_by_model)
     values = features @ _weight_row_float32(has_model)
@@ -387,7 +274,7 @@ def _logistic(z: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, z))))
 
 
-ASKED_BEFORE: Final = "asked before"  # the part of remembered requests, in addition to FEATURES
+ASKED_BEFORE: Final = "asked before"  # the part of remembered requests, in addition to FEATURE_NAMES
 
 
 def _allowed_mask(index: Index, options: Options) -> Array | None:
@@ -441,7 +328,7 @@ def _explain_result(
         like, bits = having[place]
         entry[words[place]] = {"likeness": like, "fields": fields_of(bits)}
         everywhere |= bits
-    features: dict[str, Json] = {name: value for name, value in zip(FEATURES, adds, strict=True) if value}
+    features: dict[str, Json] = {name: value for name, value in zip(FEATURE_NAMES, adds, strict=True) if value}
     if learnt:
         features[ASKED_BEFORE] = learnt
     return {"strategy": "hybrid", "fields": fields_of(everywhere), "terms": entry, "features": features}
