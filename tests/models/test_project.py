@@ -286,6 +286,15 @@ def test_without_a_key_the_variable_is_named(
     assert [warning.message for warning in app.check(document).warnings] == [message]
 
 
+def test_a_model_that_a_document_names_is_wrong_at_its_line(project: Path) -> None:
+    (project / "one.yaml").write_text("kind: agent\nname: one\nprompt: go\nmodel: chaep\n")
+    app = opened(project, '[model.cheap]\nmodel = "openai:gpt-5"\n')
+    [warning] = app.check(project / "one.yaml").warnings
+    assert (warning.path, warning.message) == ("model", "there is no model 'chaep'; did you mean 'cheap'?")
+    assert warning.place is not None
+    assert (warning.place.line, warning.place.column) == (4, 8)
+
+
 @pytest.mark.usefixtures("_no_keys")
 @pytest.mark.parametrize(
     ("keys", "shown", "is_absent"),
