@@ -144,7 +144,8 @@ def _create_own(settings: ModelSettings) -> ModelClient:
 
 def _options(request: Request, settings: ModelSettings) -> Mapping[str, Any]:
     """Return the options of a request with the `extra` of the model; what the request says wins."""
-    extra = {**settings.extra, **(request.options.get("extra") or {})}
+    of_claude = settings.options if settings.provider == "anthropic" else {}  # others have them from ProviderClient
+    extra = {**of_claude, **settings.extra, **(request.options.get("extra") or {})}
     return {**request.options, "extra": extra} if extra else request.options
 
 

@@ -218,8 +218,6 @@ def to_settings(request: Request, options: Mapping[str, Any], names: Names) -> M
         )
         if choice.get("disable_parallel_tool_use"):
             settings["parallel_tool_calls"] = False
-    if extra := request.options.get("extra"):
-        settings["extra_body"] = extra
     return cast(ModelSettings, settings)
 
 
