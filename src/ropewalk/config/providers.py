@@ -72,7 +72,7 @@ _OWNERS: Final = {"gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai
 
 
 def is_class(model: str) -> bool:
-    """Return True if a model is named as `module:Class`, and the module is no provider."""
+    """Return True if a model is named as `module:Class`; the name of a provider is never a module."""
     module, colon, name = model.partition(":")
     if not colon or module in PROVIDERS:  # such as `azure:GPT4o`
         return False
