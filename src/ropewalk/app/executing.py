@@ -12,11 +12,14 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
+from ..errors import StoreError
+
 if TYPE_CHECKING:
     from .app import App
     from .project_versions import ProjectVersions
 
 log = logging.getLogger("ropewalk.workers")
+_PAUSE: Final = 5.0  # seconds between attempts to begin
 _LONG: Final = 86_400.0  # seconds for which an earlier version may end its runs
 
 
@@ -32,12 +35,25 @@ class _Execution:
     async def _execute(self, versions: ProjectVersions) -> None:
         with versions.use() as app:
             try:
-                if app.workers.executes_here and not self._is_retired:
-                    await app.workers.serve(grace=_LONG, started=self._on_started)
-            except Exception as error:
-                log.exception("queued runs and schedules are not executed here: %s", error)
+                while not self._is_retired and await self._try_to_execute(app):
+                    await asyncio.sleep(_PAUSE)
             finally:
                 self._begun.set()
+
+    async def _try_to_execute(self, app: App) -> bool:
+        """Execute until the worker is stopped; return True if the store has failed, which may pass."""
+        try:
+            if app.workers.executes_here:
+                await app.workers.serve(grace=_LONG, started=self._on_started)
+        except StoreError as error:  # such as a full disk, or another process that keeps writing
+            log.warning("queued runs and schedules are not executed here; trying again: %s", error)
+            return True
+        except Exception as error:
+            log.exception("queued runs and schedules are not executed here: %s", error)
+        finally:
+            self._worker = None
+            self._begun.set()
+        return False
 
     def _on_started(self, worker: Any) -> None:
         self._worker = worker
