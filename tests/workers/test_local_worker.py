@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,37 @@ async def test_a_run_whose_execution_meets_an_error_of_the_store_is_left_alone_f
             await worker.take_runs()
             await until(lambda: attempts and queue.count_waiting_runs() == {"default": 1})
         assert attempts == [run_id]
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_ends_during_a_heartbeat_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.workers.local_worker._BEAT", 0.01)
+    begun, removed, recorded = threading.Event(), threading.Event(), threading.Event()
+
+    class Beats(RunQueue):
+        def record_heartbeat(self, *arguments: Any) -> None:
+            if self.list_workers():  # not the first one
+                begun.set()
+                removed.wait(0.1)
+            super().record_heartbeat(*arguments)
+            if begun.is_set():
+                recorded.set()
+
+        def remove_worker(self, id: str) -> None:
+            super().remove_worker(id)
+            removed.set()
+
+    async with Project(tmp_path).app() as app:
+        queue = Beats(app.store)  # type: ignore[arg-type]
+        worker = make_worker(app, queue)
+        working = asyncio.ensure_future(worker.work())
+        await until(begun.is_set)
+        worker.stop()
+        await working
+        await until(recorded.is_set)
+        assert queue.list_workers() == []
 
 
 @pytest.mark.anyio

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -51,6 +52,8 @@ class LocalWorker:
         self.on_retired: Callable[[], None] = lambda: None
         self._stop = asyncio.Event()
         self._wake = asyncio.Event()
+        self._row_lock = threading.Lock()
+        self._has_ended = False
 
     async def work(self, started: Callable[[], None] = lambda: None) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
@@ -84,7 +87,7 @@ class LocalWorker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(StoreError):  # the others see that this process is gone
-                await asyncio.to_thread(self._queue.remove_worker, self.id)
+                await asyncio.to_thread(self._remove)
 
     def stop(self) -> None:
         """Take no more runs, and finish those in progress; a second call releases these, too."""
@@ -178,5 +181,13 @@ class LocalWorker:
             "version": code_version(),
             "project": self._project,
         }
-        self._queue.record_heartbeat(self.id, about)
+        with self._row_lock:
+            if self._has_ended:
+                return
+            self._queue.record_heartbeat(self.id, about)
         self._queue.release_dead(self._limits.recoveries)
+
+    def _remove(self) -> None:
+        with self._row_lock:  # a heartbeat in its thread outlives its task, and would bring the row back
+            self._has_ended = True
+            self._queue.remove_worker(self.id)
