@@ -28,15 +28,16 @@ class _Execution:
 
     def __init__(self, versions: ProjectVersions) -> None:
         self._worker: Any = None
-        self._is_retired = False
+        self._retired = asyncio.Event()
         self._begun = asyncio.Event()
         self._task = asyncio.create_task(self._execute(versions))
 
     async def _execute(self, versions: ProjectVersions) -> None:
         with versions.use() as app:
             try:
-                while not self._is_retired and await self._try_to_execute(app):
-                    await asyncio.sleep(_PAUSE)
+                while not self._retired.is_set() and await self._try_to_execute(app):
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._retired.wait(), _PAUSE)
             finally:
                 self._begun.set()
 
@@ -58,7 +59,7 @@ class _Execution:
     def _on_started(self, worker: Any) -> None:
         self._worker = worker
         self._begun.set()
-        if self._is_retired:
+        if self._retired.is_set():
             worker.retire()
 
     @property
@@ -72,9 +73,9 @@ class _Execution:
 
     def retire(self) -> None:
         """Take no more runs."""
-        if not self._is_retired and self._worker is not None:
+        if not self._retired.is_set() and self._worker is not None:
             self._worker.retire()
-        self._is_retired = True
+        self._retired.set()
 
     async def close(self) -> None:
         """Release the runs in progress, so that the next process continues them."""

@@ -121,6 +121,9 @@ class Timetable:
         # with the same settings in other directories are no other projects.
         rows_to_keep = {row.name: row for row in rows}
 
+        def is_different(row: TimetableRow, times: Sequence[str], context: str) -> bool:
+            return (list(times), orjson.loads(context)) != ([row.cron, row.timezone], row.context)
+
         def work(connection: Connection) -> list[tuple[str, str | None]]:
             lost: list[tuple[str, str | None]] = []
             stored = fetch(connection, "SELECT name, project, cron, timezone, context FROM schedule")
@@ -129,9 +132,8 @@ class Timetable:
                 if row is None and owner == project:
                     connection.execute("DELETE FROM schedule_missed WHERE schedule = ?", (name,))
                     connection.execute("DELETE FROM schedule WHERE name = ?", (name,))
-                elif row is not None and owner != project:
-                    if (times, orjson.loads(context)) != ([row.cron, row.timezone], row.context):
-                        lost.append((name, owner))
+                elif row is not None and owner != project and is_different(row, times, context):
+                    lost.append((name, owner))
             for row in rows_to_keep.values():
                 context = orjson.dumps(row.context).decode()
                 values = (row.name, project, row.cron, row.timezone, context, row.catch_up, row.paused, row.next)
