@@ -72,7 +72,7 @@ PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (
         "agents",
         "ropewalk.agents",
-        "Let Claude call tools. The guide is [Claude calls tools](../../claude.md).",
+        "Let a model call tools. The guide is [Call tools with a model](../../models.md).",
         ("ropewalk.agents:*",),
     ),
     (

@@ -143,6 +143,7 @@ def test_the_documents_name_extras_that_there_are() -> None:
         for extra in found.split(",")
     }
     assert {extra for _, extra in named} <= extras
-    needs = {("claude.md", "claude"), ("http.md", "serve"), ("web-ui.md", "serve"), ("telemetry.md", "otel"),
-             ("workers.md", "distributed"), ("mcp.md", "mcp"), ("mcp-server.md", "mcp")}  # fmt: skip
+    needs = {("models.md", "claude"), ("models.md", "models"), ("http.md", "serve"), ("web-ui.md", "serve"),
+             ("telemetry.md", "otel"), ("workers.md", "distributed"), ("mcp.md", "mcp"),
+             ("mcp-server.md", "mcp")}  # fmt: skip
     assert needs <= named

@@ -53,7 +53,7 @@ const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
   );
 });
 
-const LEAST = 0.35, LEGIBLE = 0.6, READABLE = 0.85;  // zooms: states can be told apart, text can just be read, is read well
+const LEAST = 0.3, LEGIBLE = 0.6, READABLE = 0.85;  // zooms: states can be told apart, text can just be read, is read well
 const LEGIBLE_ON_PHONE = 0.45, PHONE = 500;  // a phone is held closer, and two fingers enlarge
 const MARGIN = 16, CONTROLS = 72;  // on a phone the buttons stay clear of the graph
 /** Up to this number of nodes all stay drawn, and moving the picture moves one layer. */

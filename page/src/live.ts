@@ -4,7 +4,7 @@ import { parseJson } from "./exact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ask, ENDED, parked, runAt, type Event, type Graph, type Run } from "./api";
 import { Lines } from "./lines";
-import { empty, takeEvent, takeRun, type States } from "./states";
+import { baseOf, empty, takeEvent, takeRun, type States } from "./states";
 
 const POLL = 2000;
 const REFRESH = 1500;
@@ -67,7 +67,12 @@ export function useRun(id: string) {
       const take = (message: MessageEvent<string>) => {
         failed = 0;
         const event = parseJson(message.data) as Event;
-        if (event.kind === "node.log") return lines.take(event);
+        if (event.kind === "node.log") {
+          lines.take(event);
+          // A run that another process executes has no event for the start of a node.
+          if (states.current.instances.has(baseOf(event.path))) return;
+          event.kind = "node.started";
+        }
         takeEvent(states.current, event);
         show();
       };

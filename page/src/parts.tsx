@@ -133,14 +133,21 @@ export function Text({ of, show }: { of: string; show?: (text: string) => ReactN
 export const messageOf = (error: Json | undefined) =>
   error && typeof error === "object" && "message" in error ? String(error.message) : error ? String(error) : "";
 
-/** Where a failure happened: the place in the user's own code, and the whole stack when it is opened. */
+const fieldsOf = (error: Json | undefined) => (error && typeof error === "object" && !Array.isArray(error) ? error : {});
+
+/** The place in the user's own code where a failure happened. */
+export function Place({ of }: { of: Json | undefined }) {
+  const { at } = fieldsOf(of);
+  return typeof at === "string" ? <small>at <code dir="auto">{at}</code></small> : null;
+}
+
+/** The place of a failure, and its whole stack when it is opened. */
 export function Stack({ of }: { of: Json | undefined }) {
-  const { at, stack } = of && typeof of === "object" && !Array.isArray(of) ? of : {};
-  const place = typeof at === "string" && <code dir="auto">{at}</code>;
-  if (typeof stack !== "string") return place || null;
+  const { at, stack } = fieldsOf(of);
+  if (typeof stack !== "string") return <Place of={of} />;
   return (
     <details className="stack">
-      <summary>{place ? <>at {place}</> : "Stack"}</summary>
+      <summary>{typeof at === "string" ? <>at <code dir="auto">{at}</code></> : "Stack"}</summary>
       <Text of={stack} />
     </details>
   );

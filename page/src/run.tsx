@@ -10,7 +10,7 @@ import { Facts } from "./facts";
 import { useRun } from "./live";
 import { Logs } from "./logs";
 import { NodePanel } from "./node";
-import { Act, Dialog, JsonField, Stack, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useAsked, useTitle } from "./parts";
+import { Act, Dialog, JsonField, Place, Stack, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useAsked, useTitle } from "./parts";
 import { Link, definitionPlace, go, runPlace, setQuery } from "./place";
 import { baseOf, last, statusOf, sum, type Instance } from "./states";
 import { TimeLine } from "./timeline";
@@ -187,7 +187,7 @@ function Ended({ run, failed, count, choose }: { run: Run; failed: Instance[]; c
       {!alone && failed.length > 0 && (
         <ul className="problems">
           {failed.map((one) => (
-            <li key={one.base}><button className="plain" onClick={() => choose(one.base)}>Show {one.base}</button> <span dir="auto">{messageOf(last(one).error)}</span> <Stack of={last(one).error} /></li>
+            <li key={one.base}><button className="plain" onClick={() => choose(one.base)}>Show {one.base}</button> <span dir="auto">{messageOf(last(one).error)}</span> <Place of={last(one).error} /></li>
           ))}
         </ul>
       )}

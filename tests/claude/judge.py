@@ -103,6 +103,8 @@ def _messages(body: dict[str, Any]) -> Iterator[str]:
         return
     if messages[0]["role"] != "user":
         yield 'messages: first message must use the "user" role'
+    # A paused turn comes back unchanged; only a server tool can pause one.
+    is_paused = any(block.get("type") == "server_tool_use" for block in _blocks(messages[-1]))
     for i, message in enumerate(messages):
         if set(message) - {"role", "content"}:
             yield f"messages.{i}: Extra inputs are not permitted"
@@ -111,10 +113,11 @@ def _messages(body: dict[str, Any]) -> Iterator[str]:
         if not message["content"]:
             yield f"messages.{i}: all messages must have non-empty content"
         for j, block in enumerate(_blocks(message)):
-            yield from _block(block, message["role"], f"messages.{i}.content.{j}")
+            if not (is_paused and message is messages[-1] and message["role"] == "assistant"):
+                yield from _block(block, message["role"], f"messages.{i}.content.{j}")
     last = messages[-1]
     blocks = _blocks(last)
-    if last["role"] == "assistant" and blocks and blocks[-1].get("type") == "text":
+    if last["role"] == "assistant" and blocks and blocks[-1].get("type") == "text" and not is_paused:
         text = blocks[-1]["text"]
         if text != text.rstrip():
             yield "messages: final assistant content cannot end with trailing whitespace"

@@ -120,7 +120,7 @@ def test_a_stop_sequence_ends_it(api: StandIn, client: ClaudeClient) -> None:
 def test_a_paused_turn_is_sent_back_as_it_is(api: StandIn, client: ClaudeClient) -> None:
     api.answer({"content": "Searching", "finishReason": "pause_turn"}, {"content": "found."})
     done = asyncio.run(complete_with_tools("look", client=client))
-    assert (done.text, done.stop_reason, done.rounds) == ("found.", "end_turn", 2)
+    assert (done.text, done.stop_reason, done.rounds) == ("Searchingfound.", "end_turn", 2)
     assert [message["role"] for message in api.bodies[1]["messages"]] == ["user", "assistant"]
 
 

@@ -115,3 +115,23 @@ def test_what_a_provider_does_not_take_is_told() -> None:
     lost = "tool _1up: google:gemini-2.5-flash does not take examples, exclusiveMinimum of its schema; left out"
     for maker in MAKERS:
         assert asyncio.run(ask(maker)) == (["1up"], [lost] if maker.name == "gemini" else [])
+
+
+def test_what_gemini_cannot_combine_or_take_is_asked_in_another_way() -> None:
+    """Gemini before 3 takes either tools or a schema, and always runs calls in parallel."""
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    tools = [{"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}]
+
+    async def ask(maker: Maker) -> tuple[bool, list[str]]:
+        with StandIn(maker.create(), Turn(text='{"city": "Rome"}')) as stand:
+            models = create_models({"": maker.settings(stand.url)})
+            choice = {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}
+            prompt = [{"role": "user", "content": "go"}]
+            request = Request(messages=prompt, tools=tools, schema=schema, options=choice)
+            answer = await models.turn(request, lambda kind, text: None)
+            await models.close()
+            assert stand.invalid == []
+            return "city" in str(stand.bodies[0].get("systemInstruction")), list(answer.warnings)
+
+    told = [asyncio.run(ask(maker)) for maker in MAKERS if maker.name in ("chat", "gemini")]
+    assert told == [(False, []), (True, ["google:gemini-2.5-flash does not take disable_parallel_tool_use; left out"])]

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..config.providers import KEY_VARIABLES
 from ..errors import ModelError, install_command
 from ..fast_dataclass import dataclass
-from ..notations.agent import ENDS
+from ..notations.agent import EMPTY, ENDS
 from ..schema_drafts import modern_schema
 from ..values import Json, digest
 from .decision import REASONS, json_instruction
@@ -358,7 +358,8 @@ def _without_other_providers(messages: Sequence[Mapping[str, Any]]) -> list[Mapp
         if message["role"] != "assistant" or not any("provider" in block for block in content):
             return message
         blocks = [block for block in content if "provider" not in block or block["type"] != "thinking"]
-        return {**message, "content": [{key: block[key] for key in block if key != "provider"} for block in blocks]}
+        cleaned = [{key: block[key] for key in block if key != "provider"} for block in blocks]
+        return {**message, "content": cleaned or EMPTY}  # the API refuses a message without content
 
     return list(map(clean, messages))
 

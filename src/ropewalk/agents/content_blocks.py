@@ -2,7 +2,7 @@
 
 `clean_blocks` converts a block that the API would refuse, usually to a text that describes it, or leaves it out. Every
 change is noted with the place of the block. Unknown types pass in messages of the assistant, because only the API
-writes them.
+writes them. `start_of_pause` finds a paused turn, which is not converted at all.
 
 `order_messages` makes roles alternate, beginning with the user, joins consecutive messages of one role, and puts one
 result for every call at the beginning of the next message.
@@ -40,6 +40,7 @@ _USER_TYPES: Final = ("text", "image", "document", "search_result", "tool_result
 _RESULT_TYPES: Final = ("text", "image", "document", "search_result", "tool_reference")
 _NOT_ASSISTANT_TYPES: Final = (*_USER_TYPES[1:], "tool_reference", "audio", "resource", "resource_link")
 _MCP_TYPES: Final = ("image", "audio", "resource", "resource_link")
+_SERVER_TOOL_TYPE: Final = re.compile(r"(server|mcp)_tool_use|\w+_tool_result")
 _BASE64_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _IMAGE_PREFIXES: Final = (
     (b"\x89PNG", "image/png"),
@@ -59,6 +60,22 @@ def clean_blocks(
     for i, block in enumerate(content):
         blocks += _clean_block(block, role, f"{place}.content[{i}]", note, refused)
     return blocks
+
+
+def start_of_pause(messages: Sequence[Mapping[str, Any]], refused: Collection[str] = ()) -> int:
+    """Return the index where a paused turn at the end begins; the number of messages if there is none."""
+
+    # The API pauses only turns with tools of its own. It continues one whose content comes back unchanged.
+    start = len(messages)
+    blocks: list[Any] = []
+    while start and messages[start - 1].get("role") == "assistant":
+        content = messages[start - 1].get("content")
+        if not isinstance(content, list) or not all(isinstance(block, Mapping) for block in content):
+            break
+        start, blocks = start - 1, [*content, *blocks]
+    is_paused = any(_SERVER_TOOL_TYPE.fullmatch(str(block.get("type"))) for block in blocks)
+    is_refused = any(block_digest(block) in refused for block in blocks) if refused else False
+    return start if is_paused and not is_refused else len(messages)
 
 
 def block_digest(block: Mapping[str, Any]) -> str:
@@ -95,7 +112,8 @@ def _clean_block(block: Any, role: str, at: str, note: Note, refused: Collection
 
 def _clean_assistant_block(block: dict[str, Any], kind: str, at: str, note: Note) -> list[dict[str, Any]]:
     if kind == "text":
-        return _clean_text(block, at, note)
+        provider = {"provider": block.pop("provider")} if "provider" in block else {}
+        return [{**text, **provider} for text in _clean_text(block, at, note)]
     is_signed = bool(block.get("signature") or block.get("provider"))  # of Claude, or of another provider
     if kind == "thinking" and not (isinstance(block.get("thinking"), str) and is_signed):
         note(at, "a thinking block without a signature was left out")
@@ -345,7 +363,7 @@ def order_messages(messages: Sequence[Message], note: Note) -> list[Message]:
         note(joined[0]["place"], "the conversation begins with the assistant; a user message was put before it")
         joined.insert(0, {"role": "user", "content": _as_text_blocks(EMPTY), "place": "messages", "plain": True})
     paired = _pair_calls(joined, note)
-    if paired and paired[-1]["role"] == "assistant":
+    if paired and paired[-1]["role"] == "assistant" and not paired[-1].get("paused"):
         _trim_end(paired, note)
     return [{"role": message["role"], "content": _sent_content(message)} for message in paired]
 

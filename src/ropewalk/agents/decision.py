@@ -199,24 +199,31 @@ class TurnState:
     totals: Mapping[str, Any]
     # Parts of the request that were left out or converted.
     notes: Sequence[str] = ()
+    # Returns the outcome that the cache has for a call: takes the tool, the arguments and the id of the call.
+    find_cached: Callable[[str, Json, str], dict[str, Json] | None] | None = None
 
 
 def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
     """Return the turn that the agent loop carries out."""
     content = [dict(block) for block in answer.content]
     totals = _add_totals(answer, state)
-    text = "".join(str(block.get("text") or "") for block in content if block.get("type") == "text")
+    # The text of a turn that was paused continues in this answer.
+    text = totals.pop("paused", "") + "".join(
+        str(block.get("text") or "") for block in content if block.get("type") == "text"
+    )
     requested = [block for block in content if block.get("type") == "tool_use"]
     turn = _Turn(answer, state, totals, requested, text)
     stop, data, problems = turn.ending()
 
     # Calls count only in a turn that asks for them and stays within the limits.
     uses = turn.uses() if stop is None and answer.stop_reason == "tool_use" else []
-    totals["calls"] += sum(1 for use in uses if use["run"] is not None)
+    totals["calls"] += sum(1 for use in uses if use["run"] is not None or "cached" in use)
     if problems:
         totals["corrections"] += 1
         if stop is not None:
             totals["details"] = "; ".join(problems)
+    if stop is None and answer.stop_reason == "pause_turn":
+        totals["paused"] = text
     if stop is not None and stop not in ENDS:
         totals["why"] = _describe_unfinished(stop, answer.details, problems, text)
 
@@ -225,7 +232,7 @@ def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
     if uses:
         messages.append({"role": "user", "content": [_result_block(use["id"]) for use in uses]})
     elif requested:
-        note = f"not called: {REASONS.get(stop or '', stop)}"
+        note = f"not called: {REASONS.get(stop or '', stop or answer.stop_reason)}"
         messages.append({"role": "user", "content": [_result_block(block.get("id"), note) for block in requested]})
     elif stop is None and problems:
         messages.append({"role": "user", "content": correction_prompt(problems)})
@@ -313,7 +320,7 @@ class _Turn:
         return None
 
     def uses(self) -> list[dict[str, Any]]:
-        """Return the requested calls for the loop: each has the tool in `run`, or an `error`, or `same_as`."""
+        """Return the requested calls for the loop: each has the tool in `run`, an `error`, `same_as` or `cached`."""
         earlier = _successful_calls(self.state.trace) if self.state.options.get("cache", True) else {}
         uses = []
         # Every call gets an entry: the model needs a result even for a call that cannot be made.
@@ -344,7 +351,11 @@ class _Turn:
         # A read-only call with the same arguments reuses the result of the first one.
         key = digest([card.tool, use["input"]])
         first_id = earlier.setdefault(key, str(use["id"]))
-        return {"run": card.tool} if first_id == use["id"] else {"same_as": first_id}
+        if first_id != use["id"]:
+            return {"same_as": first_id}
+        find = self.state.find_cached
+        cached = None if find is None else find(card.tool, use["input"], str(use["id"]))
+        return {"run": card.tool} if cached is None else {"cached": cached}
 
     def _unknown_tool(self, name: Json) -> str:
         known = ", ".join(card.name for card in self.state.cards.cards) or "none"
@@ -384,7 +395,7 @@ def _add_totals(answer: Answer, state: TurnState) -> dict[str, Any]:
         "model": answer.model or past.get("model", ""),
         "notes": list(dict.fromkeys([*past.get("notes", ()), *state.cards.notes, *state.notes, *answer.warnings])),
         "details": answer.details,
-        **({"refused": past["refused"]} if past.get("refused") else {}),
+        **{key: past[key] for key in ("refused", "paused") if past.get(key)},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ..engine.engine import Engine, Job, new_run_id
@@ -20,9 +21,11 @@ from .models import create_models
 from .turn import model_tool
 
 
-def install(toolbox: Toolbox, client: Callable[[], ModelClient]) -> None:
+def install(
+    toolbox: Toolbox, client: Callable[[], ModelClient], cache_ttl: Mapping[str, float] = MappingProxyType({})
+) -> None:
     """Register the tools `ropewalk:model` and `ropewalk:approval`, which conversations call."""
-    for tool in (model_tool(client, toolbox), approval_tool()):
+    for tool in (model_tool(client, toolbox, cache_ttl), approval_tool()):
         if toolbox.get(tool.id) is None:
             toolbox.register(tool)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from ..config.models import ModelSettings
 from ..config.providers import is_class, model_error, no_model_message, provider_error
 from ..errors import ModelError
 from .client import DEFAULT_MODEL, ClaudeClient, read_settings
-from .model import Answer, ModelClient, OnPiece, Request
+from .model import BROKEN_OFF, Answer, ModelClient, OnPiece, Request
 from .provider_client import ProviderClient
 
 _OVERLOADED: Final = (408, 429, 500, 502, 503, 504, 529)
@@ -60,23 +60,36 @@ class Models:
         settings = self.settings_of(request.model or "")
         names = list(settings.fallback)
         notes: list[str] = []
+        refusals: list[Answer] = []
+        is_shown = False
+
+        def show(kind: str, piece: str) -> None:
+            nonlocal is_shown
+            is_shown = True
+            on_piece(kind, piece)
+
         while True:
             try:
                 asked = replace(request, model=settings.name or None, options=_options(request, settings))
-                answer = await self._client(settings).turn(asked, on_piece)
+                answer = await self._client(settings).turn(asked, show)
                 if answer.stop_reason != "refusal" or not names:
                     provider = answer.provider or settings.provider
-                    return replace(answer, warnings=(*notes, *answer.warnings), provider=provider)
+                    answer = replace(answer, warnings=(*notes, *answer.warnings), provider=provider)
+                    return _with_refusals(answer, refusals)
+                refusals.append(answer)
                 notes.append(f"{_label(settings)} refused; {names[0]} was asked")
             except ModelError as error:
                 if not names or not _is_overload(error):
                     raise
                 notes.append(f"{error}; {names[0]} was asked")
+            if is_shown:  # the next model begins its answer from the start
+                on_piece(BROKEN_OFF, notes[-1])
+                is_shown = False
             settings = replace(self.settings_of(names.pop(0)), fallback=())
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
-        for client in self._clients.values():
+        for client in list(self._clients.values()):  # another loop may add one
             await client.close()
 
     def _client(self, settings: ModelSettings) -> ModelClient:
@@ -131,8 +144,19 @@ def _create_own(settings: ModelSettings) -> ModelClient:
 
 def _options(request: Request, settings: ModelSettings) -> Mapping[str, Any]:
     """Return the options of a request with the `extra` of the model; what the request says wins."""
-    extra = {**settings.extra, **(request.options.get("extra") or {})}
+    of_claude = settings.options if settings.provider == "anthropic" else {}  # others have them from ProviderClient
+    extra = {**of_claude, **settings.extra, **(request.options.get("extra") or {})}
     return {**request.options, "extra": extra} if extra else request.options
+
+
+def _with_refusals(answer: Answer, refusals: Iterable[Answer]) -> Answer:
+    """Return an answer with the tokens and the cost of those that were refused before it."""
+    usage, cost = dict(answer.usage), answer.cost
+    for refusal in refusals:
+        for kind, count in refusal.usage.items():
+            usage[kind] = usage.get(kind, 0) + count
+        cost = None if cost is None or refusal.cost is None else cost + refusal.cost
+    return replace(answer, usage=usage, cost=cost)
 
 
 def _label(settings: ModelSettings) -> str:

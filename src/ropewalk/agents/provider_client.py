@@ -23,6 +23,7 @@ from ..config.providers import ADDRESSES, KEY_VARIABLES
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
+from .extra_members import adding_members, create_http_client
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
 from .request_checks import to_sendable_request
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _NO_PACKAGE: Final = f"models of other makers need the package pydantic-ai-slim: {install_command('models')}"
 _DEFAULTS: Final = {"timeout": 600.0, "max_retries": 4}
 _MAX_EXCERPT: Final = 300
+_OPTIONS: Final = {"parallel_tool_calls": "disable_parallel_tool_use"}
 
 
 class ProviderClient:
@@ -77,15 +79,18 @@ class ProviderClient:
         request, notes = to_sendable_request(request)
         if request.priced and estimate_cost(self.settings.name, {}, self.settings.provider) is None:
             raise no_price_error(self._label)
-        native = request.structured and bool(model.profile.get("supports_json_schema_output"))
+        native = request.structured and _answers_by_schema(model, request)
         if request.schema is not None and not native:
             instruction = json_instruction(request.schema)
             request = replace(request, system="\n\n".join(filter(None, (request.system, instruction))))
         use_stream = next((choice for choice in (request.stream, self.settings.stream) if choice is not None), True)
         names = Names(self.settings.provider, request.tools)
         parameters = to_parameters(request, names, native=native)
-        sent = (to_messages(request, names), parameters, to_settings(request, self._options(), names))
-        with noticing() as foreign, self._errors(foreign):
+        settings = dict(to_settings(request, self._options(), names))
+        left_out = [key for key in settings if key in model.unsupported_settings]
+        taken = {key: value for key, value in settings.items() if key not in left_out}
+        sent = (to_messages(request, names), parameters, taken)
+        with adding_members(request.options.get("extra")), noticing() as foreign, self._errors(foreign):
             response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
         content, warnings = to_content(response, names)
         name, usage = response.model_name or self.settings.name, to_usage(response)
@@ -95,7 +100,12 @@ class ProviderClient:
             usage=usage,
             model=name,
             cost=estimate_cost(name, usage, self.settings.provider),
-            warnings=(*notes, *_lost(self._label, model, parameters), *warnings),
+            warnings=(
+                *notes,
+                *_lost(self._label, model, parameters),
+                *(f"{self._label} does not take {_OPTIONS.get(key, key)}; left out" for key in left_out),
+                *warnings,
+            ),
         )
 
     async def close(self) -> None:
@@ -111,11 +121,11 @@ class ProviderClient:
         return {**_DEFAULTS, **set_options, **self.settings.options}
 
     async def _model(self) -> Model[Any]:
-        from httpx2 import AsyncClient
-
         loop = asyncio.get_running_loop()
         if loop not in self._models:
-            http = AsyncClient(timeout=_DEFAULTS["timeout"], follow_redirects=True, event_hooks={"response": [check]})
+            http = create_http_client(
+                timeout=_DEFAULTS["timeout"], follow_redirects=True, event_hooks={"response": [check]}
+            )
             self._models[loop] = self._create(http), http
         return self._models[loop][0]
 
@@ -176,6 +186,18 @@ class ProviderClient:
         if status in (401, 403) and names:
             return f"; is {names[0]} right?"
         return "; is the name of the model right?" if status == 404 else ""
+
+
+def _answers_by_schema(model: Model[Any], request: Request) -> bool:
+    """Return True if a model takes the schema of the answer, next to its tools if there are any."""
+    profile = cast(Mapping[str, Any], model.profile)
+    # Gemini before 3 takes either tools or a schema.
+    is_exclusive = model.system.startswith("google") and not profile.get("google_supports_tool_combination")
+    if not profile.get("supports_json_schema_output") or (request.tools and is_exclusive):
+        return False
+    # OpenAI and those that speak its protocol take the schema of an object only.
+    is_object = isinstance(request.schema, dict) and request.schema.get("type") == "object"
+    return is_object or model.system.startswith("google")
 
 
 def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> Iterator[str]:

@@ -20,7 +20,7 @@ import orjson
 from ..errors import ModelError
 from ..notations.agent import EMPTY, MAX_REFUSALS
 from ..values import Json, digest
-from .content_blocks import Note, block_digest, clean_blocks, order_messages
+from .content_blocks import Note, block_digest, clean_blocks, order_messages, start_of_pause
 from .model import Request
 from .tool_definitions import check_definition
 
@@ -54,6 +54,8 @@ def _clean_messages(request: Request, note: Note, refused: Collection[str]) -> t
     if request.system and not system:
         note("system", "it is blank; it was left out")
     cleaned: list[dict[str, Any]] = []
+    # If the API has refused the unchanged content of a paused turn, it is converted like any other.
+    paused = len(request.messages) if request.refused else start_of_pause(request.messages, refused)
     for i, message in enumerate(request.messages):
         place, role = f"messages[{i}]", str(message.get("role"))
         if role in ("system", "developer"):
@@ -64,6 +66,10 @@ def _clean_messages(request: Request, note: Note, refused: Collection[str]) -> t
         if role not in ("user", "assistant"):
             note(place, f"its role {role!r} is not known; it was sent as the user's")
             role = "user"
+        if i >= paused:
+            blocks = [dict(block) for block in message["content"]]
+            cleaned.append({"role": role, "content": blocks, "place": place, "paused": True})
+            continue
         # A user message with no blocks left keeps its place, so that the roles still alternate.
         blocks = clean_blocks(message.get("content"), role, place, note, refused)
         if not blocks and role == "user" and message.get("content") != []:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, Final
 
 from ..errors import ModelError
@@ -25,8 +26,9 @@ from ..tools.toolbox import Toolbox
 from ..values import Json, did_you_mean
 from .client import DEFAULT_MODEL, no_price_error
 from .decision import TurnState, next_turn, refused_turn
-from .model import Answer, ModelClient, Request
+from .model import BROKEN_OFF, Answer, ModelClient, Request
 from .request_checks import is_repairable, refused_values, to_sendable_request
+from .result_cache import Caching, ResultCache, caching_of
 from .tool_definitions import Cards, make_cards
 
 TURN_TIMEOUT: Final = 3600.0
@@ -63,7 +65,9 @@ def listen(listener: Listener | None) -> Iterator[None]:
         _listener.reset(token)
 
 
-def model_tool(client: Callable[[], ModelClient], toolbox: Toolbox) -> Tool:
+def model_tool(
+    client: Callable[[], ModelClient], toolbox: Toolbox, cache_ttl: Mapping[str, float] = MappingProxyType({})
+) -> Tool:
     """Create the tool `ropewalk:model`."""
     tool_id = parse_tool_id(MODEL)
     return Tool(
@@ -72,7 +76,7 @@ def model_tool(client: Callable[[], ModelClient], toolbox: Toolbox) -> Tool:
         {"type": "object"},
         namespace=tool_id.namespace,
         annotations={"timeout": TURN_TIMEOUT, "readOnlyHint": True},
-        handler=ModelTool(client, toolbox),
+        handler=ModelTool(client, toolbox, cache_ttl),
     )
 
 
@@ -81,8 +85,10 @@ class ModelTool(Routed):
 
     # While the model writes, text and thinking are reported as chunks of the call.
 
-    def __init__(self, client: Callable[[], ModelClient], toolbox: Toolbox) -> None:
-        self._client, self._toolbox = client, toolbox
+    def __init__(
+        self, client: Callable[[], ModelClient], toolbox: Toolbox, cache_ttl: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        self._client, self._toolbox, self._cache = client, toolbox, ResultCache(toolbox, cache_ttl)
         self._cards_by_tools: dict[tuple[str, ...], tuple[int, Cards]] = {}
 
     def route(self, get_engine: EngineGetter | None, /) -> Route:
@@ -90,7 +96,9 @@ class ModelTool(Routed):
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             call_listener = on_progress if isinstance(on_progress, CallListener) else None
-            return await self._turn(**args, call_listener=call_listener)
+            engine, option = get_engine() if get_engine is not None else None, args["options"].get("cache")
+            caching = caching_of(self._cache, engine, key, option, args.pop("approve", ()))
+            return await self._turn(**args, call_listener=call_listener, caching=caching)
 
         return Route(send=send)
 
@@ -106,7 +114,10 @@ class ModelTool(Routed):
         trace: Sequence[Mapping[str, Any]] = (),
         totals: Mapping[str, Any] | None = None,
         call_listener: CallListener | None = None,
+        caching: Caching | None = None,
     ) -> dict[str, Json]:
+        if caching is not None:
+            caching.keep(trace)
         listener = _listener.get()
         cards = self.cards(tools)
         refused = list((totals or {}).get("refused", ()))
@@ -116,7 +127,7 @@ class ModelTool(Routed):
         request, notes = to_sendable_request(
             _build_request(options, cards, messages, trace, refused), refused_values(refused, "block")
         )
-        before = TurnState(options, cards, trace, totals or {}, notes)
+        before = TurnState(options, cards, trace, totals or {}, notes, None if caching is None else caching.find)
 
         # A part that the API refuses is left out of the next turn, so the conversation continues without it.
         try:
@@ -238,7 +249,17 @@ async def _ask(
     # If it is interrupted, report which text is void.
     received: dict[str, list[str]] = {"text": [], "thinking": []}
 
+    def report_void(reason: str) -> None:
+        lost = {kind: "".join(pieces) for kind, pieces in received.items()}
+        if listener is not None and any(lost.values()):
+            listener({"type": BROKEN_OFF, **lost, "error": reason})
+        for pieces in received.values():
+            pieces.clear()
+
     def report_piece(kind: str, piece: str) -> None:
+        if kind == BROKEN_OFF:
+            report_void(piece)
+            return
         if call_listener is not None:
             call_listener.chunk({"type": kind, "text": piece})
         if listener is not None:
@@ -248,9 +269,7 @@ async def _ask(
     try:
         return await client.turn(request, report_piece)
     except Exception as error:
-        lost = {kind: "".join(pieces) for kind, pieces in received.items()}
-        if listener is not None and any(lost.values()):
-            listener({"type": "broken_off", **lost, "error": str(error)})
+        report_void(str(error))
         raise
 
 
@@ -264,7 +283,8 @@ def _report_turn(turn: Mapping[str, Any], listener: Listener | None) -> None:
     listener({"type": "turn", "round": turn["totals"]["rounds"], "usage": turn["usage"], "cost": turn["cost"]})
     for use in uses:
         event = {key: use[key] for key in ("id", "tool", "name", "input", "error", "same_as")}
-        listener({"type": "tool_use", **event})
+        cached = {"cached": use["cached"]["cached"]} if "cached" in use else {}
+        listener({"type": "tool_use", **event, **cached})
 
 
 def _record_request(client: ModelClient, model: str | None) -> None:

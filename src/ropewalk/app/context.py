@@ -73,6 +73,7 @@ class Context:
         self.toolbox, self.limits, self.settings = toolbox, limits, settings
         self.distributed, self.secrets = distributed, secrets
         self.models: Mapping[str, ModelSettings] = {}  # [model] in the project's configuration
+        self.cache_ttl: Mapping[str, float] = {}  # `cache_ttl` in [tools]
         self.claude: Mapping[str, Any] = {}  # [claude], of earlier versions
         self.n8n_tools: Mapping[str, Sequence[str]] = {}  # [n8n.tools] in the project's configuration
         self.definitions = Definitions(Cards(toolbox), limits, store=lambda: self.store)

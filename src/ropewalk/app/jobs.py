@@ -359,11 +359,14 @@ class Jobs:
 
     def with_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
         """Add warnings to a check: about numbers in the definition's file, and about a model that is not available."""
-        from ..source.document import doubtful_numbers
+        from ..source.document import doubtful_numbers, with_places
 
         warnings = doubtful_numbers(loaded.file)
         if (why := _unavailable_reason(self.model_checks(loaded))) is not None:
-            warnings.append(Problem(path="", message=why))
+            # An agent may name its model, which is then the one that is not available.
+            is_named = loaded.kind == "agent" and bool(loaded.document.get("model"))
+            warning = Problem(path="model" if is_named else "", message=why)
+            warnings += with_places([warning], loaded.file) if is_named else [warning]
         return replace(checked, warnings=(*checked.warnings, *warnings)) if warnings else checked
 
     async def check_source(self, source: Source) -> Checked:

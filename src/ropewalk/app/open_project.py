@@ -82,6 +82,7 @@ def open_project(
     context.project, context.config = str(config.directory), config
     context.store_settings = store or named.store, named.sync, engine or named.engine, named.retention
     context.models, context.claude, context.n8n_tools = config.models, config.claude, config.n8n_tools
+    context.cache_ttl = config.cache_ttl
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     cards = context.definitions.cards
     cards.effects, cards.directory = config.plans.effects, config.directory

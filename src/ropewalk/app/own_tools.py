@@ -49,7 +49,7 @@ class SavedPlans(Source):
 def _register_agent_tools(jobs: Jobs) -> None:
     from ..agents.memory import install
 
-    install(jobs.context.toolbox, lambda: jobs.context.model)
+    install(jobs.context.toolbox, lambda: jobs.context.model, jobs.context.cache_ttl)
 
 
 def _register_value(jobs: Jobs) -> None:

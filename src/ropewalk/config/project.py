@@ -45,14 +45,14 @@ PROJECT_FLOWS: Final = ("*.yaml", "*.yml", "*.json", "*.py")
 
 
 def _check_sections(table: TomlFile) -> None:
-    """Collect the errors of unknown sections, and of wrong keys in the sections without a reader of their own."""
+    """Read the values of the sections without a reader of their own, and collect the errors of wrong keys."""
     known = (*SECTIONS, "mcp", "providers", "backends", "queues", "schedules", "model")
     for name in table.data:
         with table.collecting_errors():
             if name not in known:
                 raise table.unknown_key_error((name,), known)
             if name in SECTIONS:
-                table.check_table((name,), SECTIONS[name])
+                table.data[name] = table.check_table((name,), SECTIONS[name])
 
 
 def read_config(directory: Path | str | None = None, *, environ: Mapping[str, str] = os.environ) -> Config:
@@ -82,16 +82,16 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         models = read_models(table)
     table.raise_collected()
 
-    data, store = table.data, table.data.get("store", {})
-    flows = tuple(data.get("tools", {}).get("flows", ()))
-    warnings += _unmatched(table, project_directory, flows)
+    data, store, tools = table.data, table.data.get("store", {}), table.data.get("tools", {})
+    warnings += _unmatched(table, project_directory, flows := tuple(tools.get("flows", ())))
     return Config(
         directory=project_directory,
         file=file,
         files=tuple(_read_files(project_directory, data, providers)),
-        modules=tuple(data.get("tools", {}).get("modules", ())),
+        modules=tuple(tools.get("modules", ())),
         flows=flows,
-        strict_output=data.get("tools", {}).get("strict_output", False),
+        strict_output=tools.get("strict_output", False),
+        cache_ttl=_read_cache_ttl(tools.get("cache_ttl", {})),
         servers=servers,
         untrusted=untrusted,
         providers=providers,
@@ -115,6 +115,11 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         undo=UndoSettings(**data.get("undo", {}), where=lambda tool: table.place_of(("undo", "tools", tool))),
         warnings=tuple(warnings),
     )
+
+
+def _read_cache_ttl(value: Any) -> dict[str, float]:
+    """Return the seconds by pattern of tool ids; a single duration is for all tools."""
+    return value if isinstance(value, dict) else {"*": value}
 
 
 def _read_files(directory: Path, data: Mapping[str, Any], providers: Mapping[str, Provider]) -> Iterator[Path]:

@@ -72,9 +72,11 @@ _OWNERS: Final = {"gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai
 
 
 def is_class(model: str) -> bool:
-    """Return True if a model is named as `module:Class`."""
+    """Return True if a model is named as `module:Class`; the name of a provider is never a module."""
     module, colon, name = model.partition(":")
-    return bool(colon) and name[:1].isupper() and name.isidentifier() and all(map(str.isidentifier, module.split(".")))
+    if not colon or module in PROVIDERS:  # such as `azure:GPT4o`
+        return False
+    return name[:1].isupper() and name.isidentifier() and all(map(str.isidentifier, module.split(".")))
 
 
 def provider_error(model: str) -> str | None:

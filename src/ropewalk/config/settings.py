@@ -344,6 +344,8 @@ class Config:
     flows: tuple[str, ...] = ()
     # Whether results must fit the output schemas of their tools, or the patterns of the ids of tools where they must.
     strict_output: bool | Sequence[str] = False
+    # Seconds for which models get the result of an earlier call of a read-only tool, by pattern of ids of tools.
+    cache_ttl: Mapping[str, float] = field(default_factory=dict)
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     # The servers file to whose servers nobody has agreed, so that they are left out.
     untrusted: ServersFile | None = None

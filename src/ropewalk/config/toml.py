@@ -105,6 +105,12 @@ def _is_sampling(value: Any) -> bool:
     return isinstance(value, bool)
 
 
+def _read_durations(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: read_duration(item) for name, item in value.items()}
+    return read_duration(value)
+
+
 def _one_of(*values: str) -> ValueType:
     quoted = [f'"{value}"' for value in values]
     return ValueType(f"{', '.join(quoted[:-1])} or {quoted[-1]}", lambda value: value in values)
@@ -129,6 +135,11 @@ _POSITIVE_NUMBER: Final = ValueType("a number above 0", _is_above_zero)
 _EXAMPLE: Final = 'or a duration such as "10s"'
 _SECONDS: Final = ValueType(f"a number of seconds above 0, {_EXAMPLE}", _is_above_zero, read_duration)
 _SECONDS_OR_ZERO: Final = ValueType(f"a number of seconds, 0 or more, {_EXAMPLE}", _is_from_zero, read_duration)
+_CACHE_TTL: Final = ValueType(
+    f"a number of seconds above 0, {_EXAMPLE}, or a table of them by pattern of tool ids",
+    lambda value: _is_above_zero(value) or _is_table_of(_is_above_zero, value),
+    _read_durations,
+)
 _DAYS: Final = ValueType("a number of days above 0", _is_above_zero, partial(read_duration, unit=DAY))
 _COST: Final = ValueType("a number of US dollars, 0 or more", _is_from_zero)
 _COUNT: Final = ValueType("a whole number above 0", partial(_is_integer_from, 1))
@@ -229,7 +240,7 @@ MODEL_KEYS: Final[dict[str, ValueType]] = {
     "fallback": _TEXTS,
 }
 SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
-    "tools": {"modules": _TEXTS, "flows": _TEXTS, "strict_output": _FLAG_OR_TEXTS},
+    "tools": {"modules": _TEXTS, "flows": _TEXTS, "strict_output": _FLAG_OR_TEXTS, "cache_ttl": _CACHE_TTL},
     "mcp_server": {
         "flows": _TEXTS,
         "stored": _FLAG,

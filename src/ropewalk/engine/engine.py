@@ -285,7 +285,7 @@ class Engine:
 
         # The key becomes the id of the part, so that a repeated call resumes it. Without such a live run, the job runs
         # on its own.
-        parent = self._caller_of(key)
+        parent = self.live_run(key)
         if parent is None or key is None:
             return await self.run(job)
         job.allowed |= parent.allowed
@@ -324,9 +324,9 @@ class Engine:
 
     def has_caller(self, key: str | None) -> bool:
         """Return True if the call with this idempotency key comes from a run that this engine executes."""
-        return self._caller_of(key) is not None
+        return self.live_run(key) is not None
 
-    def _caller_of(self, key: str | None) -> Run | None:
+    def live_run(self, key: str | None) -> Run | None:
         """Return the live run of a key `<run id>/<path>`."""
 
         # Both may contain slashes, so try every prefix.

@@ -21,6 +21,7 @@ from typing import Any, Final
 import orjson
 
 from ..content import about_of, parts_in, to_mcp
+from ..duration import EXAMPLES, read_duration
 from ..errors import InvalidFlow, NodeFailed, Unfinished, failure_data
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
@@ -233,13 +234,15 @@ def agent_loop(
         "tools": Lit(list(tools)),
         **{key: Ref("out", (talk, key)) for key in ("messages", "trace", "totals")},
     }
+    # Calls that need an approval are never answered from the cache.
+    also = _object({"approve": Lit(sorted(approve))}) if approve else None
     # Each turn has three nodes: the state of the conversation, the model's answer, the calls it wants.
     call_all = Map(
         items=Ref("out", (turn, "uses")), body=_CallBranches(within, path, approve, ask_caller, undos).region(tools)
     )
     nodes = (
         Node(id=talk, op=Compute(value=Ref("prev")), meta=_HIDDEN),
-        Node(id=turn, op=Call(tool=MODEL, args=_object(request)), policy=_RETRY, meta=Meta(name=name)),
+        Node(id=turn, op=Call(tool=MODEL, args=_object(request), also=also), policy=_RETRY, meta=Meta(name=name)),
         Node(id=calls_id, op=call_all),
     )
     # The next turn gets the conversation with the answer and the results of the calls appended.
@@ -309,7 +312,8 @@ class _CallBranches:
             )
             for i, (tool, name) in enumerate(zip(tools, names, strict=True))
         )
-        instead = _object({key: Ref("item", (key,)) for key in ("error", "same_as")})
+        not_made = _object({key: Ref("item", (key,)) for key in ("error", "same_as")})
+        instead = Fn("coalesce", (Ref("item", ("cached",)), not_made))
         use = Node(id=f"{self.within}use", op=Branch(arms=arms, default=self.constant("instead", instead)))
         request = {key: Ref("item", (key,)) for key in ("id", "round", "tool", "name", "input")}
         return Graph(nodes=(use,), result=_object({**request, "outcome": Ref("out", (use.id,))}), ordered=True)
@@ -389,6 +393,20 @@ def check_flag_or_names(value: Json, path: str, report: Report) -> Json:
     return value if isinstance(value, bool) else f.names(value, path, report)
 
 
+def check_cache(value: Json, path: str, report: Report) -> Json:
+    """Accept true, false or `{ttl: 5m}`; return the time to live in seconds."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, Mapping):
+        add_problem(report, path, "must be true, false or an object such as {ttl: 5m}")
+        return True
+    cache = f.normalize_keys(value, {"ttl": None}, path, report)
+    seconds = read_duration(cache.get("ttl"))
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
+        add_problem(report, join(path, "ttl"), f"must be a number of seconds above 0, or {EXAMPLES}")
+    return {"ttl": seconds}
+
+
 def check_content(value: Json, path: str, report: Report) -> Json:
     """Accept a prompt: a string, or a list of content blocks."""
     if not isinstance(value, (str, list)):
@@ -411,7 +429,7 @@ OPTIONS: Final[dict[str, Checker]] = {
     "cost_budget": check_positive_number,
     "max_corrections": f.count,
     "result_size": f.positive,
-    "cache": f.truth,
+    "cache": check_cache,
     "stream": f.truth,
     "prompt_cache": f.truth,
     "thinking": f.mapping,

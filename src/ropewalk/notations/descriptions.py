@@ -89,7 +89,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "cost_budget": "The most US dollars of all turns together. Refused for a model without a known price.",
         "max_corrections": "How often the model corrects an answer that does not fit output_schema. Default: 2.",
         "result_size": "The most characters of a tool's result that the model gets. Default: 100,000.",
-        "cache": "true (the default): read-only tools are called once for the same arguments.",
+        "cache": "true (the default): no call of a read-only tool is repeated. {ttl: 5m}: other runs share results.",
         "stream": "true: the answer is streamed.",
         "prompt_cache": "true (the default): the API caches what turns have in common, which makes them cheaper.",
         "thinking": "The thinking setting of the Messages API: {type: enabled, budget_tokens: 2000}.",
@@ -257,6 +257,9 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "undo": {
         "tool": "The id of the tool that undoes the call.",
         "args": "Its arguments; $args and $result are the arguments and the result of the finished call.",
+    },
+    "cache": {
+        "ttl": "How long models get the result of an earlier call, as seconds or a duration such as 5m.",
     },
     "budget": {
         "calls": "The most calls of tools.",

@@ -151,6 +151,7 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
     agent.check_content: {"type": ["string", "array"]},
     agent.check_messages: {"anyOf": [{"type": "array"}, {**_TEXT, "pattern": "^\\$"}]},
     agent.check_flag_or_names: {"anyOf": [{"type": "boolean"}, *_TOOLS["anyOf"]]},
+    agent.check_cache: {"anyOf": [{"type": "boolean"}, _closed("cache", {"ttl": DURATION})]},
     agent.check_choice: {"type": "object"},
     agent.check_positive_number: {"type": "number", "exclusiveMinimum": 0},
     check_undos: {"type": "object", "additionalProperties": _UNDO},

@@ -539,8 +539,11 @@ def _call(row: dict[str, Any], words: str, rest: str, use: Mapping[str, Any]) ->
     last = rest.rpartition("/")[2]
     if row["kind"] == "branch":
         if use.get("run") is None and rest.endswith("use"):
-            again = use.get("same_as")
+            cached = (use.get("cached") or {}).get("cached")
+            again = use.get("same_as") if cached is None else cached["run_id"]
             message = use.get("error") if again is None else "the result of the same call before"
+            if cached is not None:
+                message = f"the result that run {again} got {duration(cached['age'])} before"
             yield {
                 **row,
                 "status": "ok" if again is not None else "failed",
