@@ -131,7 +131,7 @@ def _sense_of_phrases(words: Sequence[str]) -> Sense | None:
     for place, pair in enumerate(pairwise(words)):
         if pair in _PHRASES:
             return _PHRASES[pair]
-        particles = _PARTICLES.get(pair[0])
+        particles = _PARTICLES.get(pair[0], {})
         for word in words[place + 1 : place + 1 + _PARTICLE_DISTANCE] if particles else ():
             if word in particles:
                 return particles[word]

@@ -36,7 +36,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 # Weights of the features, fitted by `bench/select_fit.py` on metatool, bfcl, sealtools, toolbench, alpaca,
 # tmdb, spotify, acebench, livemcp and nestful, each counting the same. The first table is for use
 # without an embedding model, the second with one. CALIBRATION is fitted on metatool, bfcl and sealtools.
-# The weights of "action" were added to the others: fitted on the same sets except toolbench (with a model, acebench too).
+# The weights of "action" were added to the others: fitted on the same sets without toolbench (with a model, without
+# acebench, too).
 WEIGHTS_WITHOUT_MODEL: Final[dict[str, float]] = {
     "coverage": 1.102,
     "only in parameters": 3.914,
