@@ -62,8 +62,8 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
         raise InvalidTool(f"tool {name!r}: tags must be a list of strings")
     namespace = texts["namespace"]
     key = f"{namespace}:{name}" if namespace else name
-    schema, annotations = definition.get("inputSchema"), definition.get("annotations")
-    return _card(key, name, texts["description"] or "", texts["category"], namespace, schema, tags, annotations)
+    about, annotations = texts["description"] or "", definition.get("annotations")
+    return _card(key, name, about, texts["category"], namespace, definition.get("inputSchema"), tags, annotations)
 
 
 def category_of(tool: Tool) -> str | None:
