@@ -113,25 +113,34 @@ class Timetable:
 
         return self._database.read(work)
 
-    def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> None:
-        """Store the schedules of a project, and delete its other ones."""
+    def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> list[tuple[str, str | None]]:
+        """Store the schedules of a project, and delete its other ones; return those that other projects have lost."""
 
         # A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed.
-        rows_to_keep = list(rows)
+        # The names are those of the store: a project that has a different schedule of the same name loses it. Workers
+        # with the same settings in other directories are no other projects.
+        rows_to_keep = {row.name: row for row in rows}
 
-        def work(connection: Connection) -> None:
-            names = {row.name for row in rows_to_keep}
-            stored = fetch(connection, "SELECT name FROM schedule WHERE project IS NOT DISTINCT FROM ?", (project,))
-            for (name,) in stored:
-                if name not in names:
+        def is_different(row: TimetableRow, times: Sequence[str], context: str) -> bool:
+            return (list(times), orjson.loads(context)) != ([row.cron, row.timezone], row.context)
+
+        def work(connection: Connection) -> list[tuple[str, str | None]]:
+            lost: list[tuple[str, str | None]] = []
+            stored = fetch(connection, "SELECT name, project, cron, timezone, context FROM schedule")
+            for name, owner, *times, context in stored:
+                row = rows_to_keep.get(name)
+                if row is None and owner == project:
                     connection.execute("DELETE FROM schedule_missed WHERE schedule = ?", (name,))
                     connection.execute("DELETE FROM schedule WHERE name = ?", (name,))
-            for row in rows_to_keep:
+                elif row is not None and owner != project and is_different(row, times, context):
+                    lost.append((name, owner))
+            for row in rows_to_keep.values():
                 context = orjson.dumps(row.context).decode()
                 values = (row.name, project, row.cron, row.timezone, context, row.catch_up, row.paused, row.next)
                 connection.execute(_UPSERT, values)
+            return lost
 
-        self._database.run_in_transaction(work)
+        return self._database.run_in_transaction(work)
 
     def pause(self, name: str) -> None:
         """Stop starting runs by a schedule until it is resumed."""
