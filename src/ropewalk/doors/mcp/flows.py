@@ -252,7 +252,10 @@ class Flows:
 
         def load() -> Prepared:
             result = self._app.load(path)
-            self._app.ensure(result)
+            toolbox = self._app.toolbox
+            # A server that has not answered may have an unknown tool, also one that the flow names without its prefix.
+            is_complete = all(toolbox.is_listed(name) for name in toolbox.spaces)
+            self._app.ensure(result, unknown_tools="problem" if is_complete else "certain")
             self._log_warnings(result, path)
             return result
 
