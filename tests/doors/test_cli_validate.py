@@ -60,7 +60,7 @@ def test_without_a_definition_the_whole_project_is_checked(project: Path, capfd:
     places = sorted(line.partition(": ")[0] for line in lines)
     assert (code, places) == (
         3,
-        ["7 problems; nothing has run", "broken.yaml:2:9", "jobs/job.yaml:3:54", "plans.py:11:12", "plans.py:4:5",
+        ["7 problems; nothing has run", "broken.yaml:2:9", "jobs/job.yaml:3:54", "not checked", "plans.py:11:12", "plans.py:4:5",
          "ropewalk.toml:3:1", "typo.yaml:1:7", "wrong.yaml:3:35"],
     )  # fmt: skip
     for name in ("wrong.yaml", "broken.yaml", "typo.yaml", "plans.py"):
@@ -68,10 +68,22 @@ def test_without_a_definition_the_whole_project_is_checked(project: Path, capfd:
     (project / "ropewalk.toml").write_text(FILES["ropewalk.toml"].replace("61 ", "1 "))
     (project / "jobs/job.yaml").write_text(GOOD)
     valid = ["good.yaml: valid", "jobs/job.yaml: valid", "ropewalk.toml: valid"]
-    assert validate(capfd) == (0, valid)
+    assert validate(capfd) == (0, [*valid, "not checked: jobs/other.yaml (not in [tools] flows)"])
+    (project / "jobs/other.yaml").rename(project / "jobs/other.txt")
     (project / "sub").mkdir()
     os.chdir(project / "sub")
     assert validate(capfd) == (0, [f"{project}/{line}" for line in valid])
+
+
+def test_a_schedule_whose_file_is_missing_is_a_problem_at_its_line_among_the_others(
+    project: Path, capfd: Any
+) -> None:
+    toml = FILES["ropewalk.toml"].replace("61 ", "1 ").replace("jobs/job.yaml", "goood.yaml")
+    (project / "ropewalk.toml").write_text(toml)
+    code, lines = validate(capfd)
+    missing = "ropewalk.toml:4:1: [schedules.late] flow: no file 'goood.yaml'; did you mean 'good.yaml'?"
+    assert (code, missing in lines) == (3, True), lines
+    assert any(line.startswith("wrong.yaml:3:35: ") for line in lines)
 
 
 def test_several_definitions_may_belong_to_several_projects(project: Path, capfd: Any) -> None:

@@ -48,6 +48,18 @@ def test_what_is_for_workers_says_which_store_it_needs(project, words, said):
     assert "dbos" not in done.err  # nobody asked for it, and these commands have no --engine
 
 
+def test_schedules_are_listed_before_any_worker_has_started(project):
+    toml = project.home / "ropewalk.toml"
+    before = toml.read_text()
+    toml.write_text(f'{before}\n[schedules.tick]\ncron = "0 0 1 1 *"\nflow = "shout.yaml"\n')
+    rows = project("schedules", "ls", "--json").data
+    assert [(row["name"], row["status"], row["paused"], row["next"]) for row in rows] == [
+        ("tick", "not started", False, None)
+    ]
+    assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0  # makes the store
+    assert project("schedules", "ls").out.splitlines()[1].split()[-4:] == ["not", "started", "-", "-"]
+
+
 def test_who_asks_for_workers_is_told_how_to_do_without(project):
     done = project("run", "shout.yaml", "--input", '{"text": "a"}', "--engine", "dbos")
     assert 'engine="dbos" needs a store that workers on other hosts can reach' in done.err

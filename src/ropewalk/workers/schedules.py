@@ -31,6 +31,10 @@ from ..values import Json, did_you_mean
 from .cron import due_times, next_due, schedule_faults
 
 
+NOT_STARTED: Final = "not started"
+"""The status of a configured schedule before a worker stores it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
     """A schedule as the store keeps it."""
@@ -186,6 +190,22 @@ class Schedules:
             catch_up=row.catch_up,
             missed=row.missed,
         )
+
+
+def configured_row(name: str, schedule: Schedule) -> ScheduleRow:
+    """Return a schedule that no worker has stored yet."""
+    return ScheduleRow(
+        name=name,
+        cron=schedule.cron,
+        timezone=schedule.timezone,
+        flow=schedule.flow,
+        input=schedule.input,
+        paused=False,
+        last=None,
+        status=NOT_STARTED,
+        next=None,
+        catch_up=schedule.catch_up,
+    )
 
 
 def _context(schedule: Schedule) -> dict[str, Any]:

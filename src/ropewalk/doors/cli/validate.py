@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL, Checked
 from ...config.project import CONFIG_FILE, find_config_file, read_config
-from ...errors import InvalidFlow, Problem, display_path
+from ...errors import InvalidFlow, NotFound, Problem, display_path, message_of
+from ...notations.registry import NOTATIONS, kind_of_file
 from ...source.document import render_problem
+from ...values import did_you_mean
 from ..errors import validity_payload, word_problem
 from ..remedies import Door
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
@@ -25,6 +28,12 @@ from .session import Interrupts, directory, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
+    from ...app.flow_list import FlowFile
+
+_FOREIGN: Final = frozenset({"node_modules", "site-packages", "venv"})
+"""Folders with files of other people."""
+_MOST_LISTED: Final = 10
+"""Files that a message lists."""
 
 
 @dataclass
@@ -67,7 +76,14 @@ def validate(
         # A project was checked as far as its settings go when it was opened.
         files = [source for source in named if source.name != CONFIG_FILE] if named else _list_definitions(app)
         for source in files:
-            await _check_definition(app, source, findings, allow_missing_tools or no_code)
+            try:
+                await _check_definition(app, source, findings, allow_missing_tools or no_code)
+            except NotFound as error:  # named by the settings; the other definitions are checked all the same
+                if named:
+                    raise
+                findings.problems += _missing_file(app, source, files, error)
+        if not named and (unchecked := _unchecked(app, files)):
+            notify(unchecked)
         _check_schedules(app, files, findings)
         if len(files) < len(named) or (not named and app.project is not None):
             findings.checked.append((display_path(Path(app.project or ".") / CONFIG_FILE), 0))
@@ -145,6 +161,51 @@ def _check_schedules(app: App, files: Iterable[Path], findings: _Findings) -> No
     for name, error in schedule_faults(app.settings.schedules).items():
         flow = Path(app.context.project or "", app.settings.schedules[name].flow)
         (findings.problems if flow.resolve() in checked else findings.warnings).extend(error.problems)
+
+
+def _missing_file(app: App, source: Path, files: Iterable[Path], error: NotFound) -> Iterable[Problem]:
+    """Return the problems with a file that the settings name, at each schedule that names it, if any does."""
+    home = Path(app.project or "")
+    near = did_you_mean(source.name, (file.name for file in files if file != source))
+    hint = f"; did you mean {near!r}?" if near else ""
+    schedules = {
+        name: schedule
+        for name, schedule in app.settings.schedules.items()
+        if Path(display_path(home / schedule.flow)) == source
+    }
+    for name, schedule in schedules.items():
+        place = schedule.where("flow") if schedule.where is not None else None
+        yield Problem(path="", message=f"[schedules.{name}] flow: no file {schedule.flow!r}{hint}", place=place)
+    if not schedules:
+        yield Problem(path="", message=message_of(error))
+
+
+def _unchecked(app: App, files: Iterable[Path]) -> str:
+    """Name the definitions in the directories of a project that are not served, so that nobody takes them for valid."""
+    from ...app.flow_list import read_flow_file
+
+    config = read_config(app.project or Path.cwd())
+    if config.file is None:
+        return ""  # the working directory may hold anything
+    checked = {file.resolve() for file in files}
+    found = []
+    for folder, folders, names in os.walk(config.directory):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _FOREIGN)
+        if Path(folder) in checked or (Path(folder) != config.directory and CONFIG_FILE in names):
+            folders.clear()  # an experience that was checked, or another project
+            continue
+        paths = (Path(folder, name) for name in sorted(names) if name.endswith((".yaml", ".yml")))
+        found += [path for path in paths if path.resolve() not in checked and _is_flow(read_flow_file(path))]
+    if not found:
+        return ""
+    listed = ", ".join(display_path(path) for path in found[:_MOST_LISTED])
+    more = f" and {len(found) - _MOST_LISTED:,} more" if len(found) > _MOST_LISTED else ""
+    section = "mcp_server" if config.mcp_server.flows else "tools"
+    return f"not checked: {listed}{more} (not in [{section}] flows)"
+
+
+def _is_flow(file: FlowFile) -> bool:
+    return file.is_flow and (file.kind in NOTATIONS or kind_of_file(str(file.path)) is not None)
 
 
 def _may_be_outdated(checked: Checked, servers: Iterable[str]) -> bool:

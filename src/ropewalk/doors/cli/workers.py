@@ -17,7 +17,7 @@ from ...app.presenters import run_state, schedule_line, worker_line
 from ...app.recorded_run import require_run
 from ...app.runs.recovery import recovering
 from ...config.project import read_config
-from ...journal.address import is_postgres
+from ...journal.address import MissingStore, is_postgres
 from .dispatch import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress, read_seconds
 from .output import columns, configure_logging, duration, moment, notify
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ...app.app import App
     from ...workers.local_worker import LocalWorker
-    from ...workers.schedules import Schedules
+    from ...workers.schedules import ScheduleRow, Schedules
     from ...workers.worker import Worker
 
 
@@ -112,10 +112,10 @@ def release(run_id: str, /, *, json: Json = False, store: StoreAddress = None, p
 
 
 def list_schedules(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
-    """List the schedules of a store."""
+    """List the schedules of a store, and those of ropewalk.toml that no worker has stored yet."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        data = list(map(schedule_line, await asyncio.to_thread(lambda: app.schedules.list())))
+        data = list(map(schedule_line, await asyncio.to_thread(_all_schedules, app, project)))
         # The table is made of the same objects as --json, so that the two agree.
         table = [
             (
@@ -125,7 +125,7 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
                 d["flow"],
                 d["last"] or "-",
                 _run_text(d),
-                d["next"] or "paused",
+                d["next"] or ("paused" if d["paused"] else "-"),
                 _missed(d),
             )
             for d in data
@@ -134,6 +134,17 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
         return Answer(data=data, text=columns(head, table) if data else "no schedules")
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _all_schedules(app: App, project: Path | None) -> list[ScheduleRow]:
+    """Return the schedules of the store and of ropewalk.toml, by name."""
+    from ...workers.schedules import configured_row
+
+    configured = read_config(directory(None, project)).worker_settings.schedules
+    is_missing = isinstance(app.store, MissingStore) and bool(configured)
+    stored = {} if is_missing else {row.name: row for row in app.schedules.list()}
+    rows = {name: configured_row(name, schedule) for name, schedule in configured.items()} | stored
+    return [rows[name] for name in sorted(rows)]
 
 
 def _run_text(report: dict[str, Any]) -> str:
