@@ -339,8 +339,7 @@ class Definitions:
         with source.program.located_problems():
             document = source.document_for(toolbox, self.cards.effects)
             prepared = self.get(document, source.program.as_document(document))
-        flow = source.program.place_lines(prepared.flow)
-        prepared = replace(prepared, flow=flow, read_result=source.read_result)
+        prepared = replace(source.program.with_places(prepared), read_result=source.read_result)
         source.known = ref(self), toolbox.version, prepared
         return prepared
 

@@ -24,7 +24,6 @@ from ..errors import InvalidFlow, InvalidTool, Place, Problem, Rejected, ToolErr
 from ..expr.python.modules import MODULES
 from ..expr.reshape import TRANSFORMS
 from ..fast_dataclass import dataclass
-from ..ir import Flow
 from ..plans.check.changes import changed_names
 from ..plans.interpret.language import KNOWN_NAMES, MODULE_NAMES
 from ..plans.read.names import own_names
@@ -171,12 +170,14 @@ class PlanProgram:
         self._add(source, with_def=False)
         self.code = "\n".join(line.text for line in self._lines) or "pass"
 
-    def place_lines(self, flow: Flow) -> Flow:
-        """Return the flow of the program with the place of each of its lines in the file."""
+    def with_places(self, prepared: Any) -> Any:
+        """Return the prepared plan with the place of each line of its program in the file."""
         places = tuple(self.place_of(f"code:{number + 1}") for number in range(len(self._lines)))
-        [node] = flow.body.nodes
-        op = dataclasses.replace(node.op, places=places)  # type: ignore[type-var]
-        return dataclasses.replace(flow, body=dataclasses.replace(flow.body, nodes=(dataclasses.replace(node, op=op),)))
+        body = prepared.flow.body
+        [node] = body.nodes
+        node = dataclasses.replace(node, op=dataclasses.replace(node.op, places=places))
+        body = dataclasses.replace(body, nodes=(node,))
+        return dataclasses.replace(prepared, flow=dataclasses.replace(prepared.flow, body=body))
 
     @contextmanager
     def located_problems(self) -> Iterator[None]:

@@ -115,7 +115,8 @@ class Failures:
 
 def late_reason(seconds: float, cancelled: BaseException | None) -> str:
     """Return the reason of a timeout that cancelled a call whose server was starting; "" without notes of it."""
-    notes = [note for note in attribute_of(cancelled, "__notes__", ()) if isinstance(note, str)]
+    listed = () if cancelled is None else attribute_of(cancelled, "__notes__", ())
+    notes = [note for note in listed if isinstance(note, str)]
     return "; ".join([f"no answer within {seconds:g} s", *notes]) if notes else ""
 
 
