@@ -13,9 +13,11 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from ..config.models import ModelSettings
 from ..config.providers import is_class, model_error, no_model_message, provider_error
+from ..config.secrets import remember_secrets
 from ..errors import ModelError
 from .client import DEFAULT_MODEL, ClaudeClient, read_settings
 from .model import BROKEN_OFF, Answer, ModelClient, OnPiece, Request
@@ -95,6 +97,7 @@ class Models:
     def _client(self, settings: ModelSettings) -> ModelClient:
         key = repr(settings)
         if key not in self._clients:
+            _remember_secrets(settings)
             self._clients[key] = _create(settings)
         return self._clients[key]
 
@@ -106,6 +109,15 @@ def create_models(models: Mapping[str, ModelSettings], claude: Mapping[str, Any]
         given = {key: value for key, value in claude.items() if getattr(default, key) in (None, "")}
         default = replace(default, **given)
     return Models({**models, "": default})
+
+
+def _remember_secrets(settings: ModelSettings) -> None:
+    """Let the key and the password of the address be masked, whatever the name of the variable is."""
+    try:
+        password = urlsplit(settings.base_url or "").password or ""
+    except ValueError:  # no address; the first request says so
+        password = ""
+    remember_secrets((os.environ.get(settings.key or "", ""), password, unquote(password)))
 
 
 def _create(settings: ModelSettings) -> ModelClient:
@@ -125,7 +137,8 @@ def _create_claude(settings: ModelSettings) -> ClaudeClient:
         given["model"] = settings.name
     if settings.key is not None:
         no_key = f"there is no key for {_label(settings)}; set {settings.key}"
-        return ClaudeClient(read_settings(given), api_key=os.environ.get(settings.key, ""), no_key=no_key)
+        key = os.environ.get(settings.key, "")
+        return ClaudeClient(read_settings(given), api_key=key, no_key=no_key, key_name=settings.key)
     # Without any configuration nobody has chosen Claude yet.
     return ClaudeClient(read_settings(given), no_key=no_model_message() if settings == ModelSettings() else None)
 
