@@ -47,3 +47,30 @@ def test_a_refused_key_is_named_by_its_variable(maker: Maker, monkeypatch: pytes
 
     with StandIn(maker.create(), Turn(status=401)) as stand:
         asyncio.run(play(stand))
+
+
+def test_the_package_of_a_provider_is_looked_for_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ropewalk.config import providers
+
+    monkeypatch.setenv("OUR_LLM", "no-key")
+    monkeypatch.setitem(providers.PACKAGES, "groq", ("no_such_module", "groq"))
+    facts = model_facts({name: ModelSettings(model=f"{name}:x", key="OUR_LLM") for name in ("groq", "deepseek")}, {})
+    missing = {fact["name"]: fact["missing"] for fact in facts}
+    assert (missing["groq"], missing["deepseek"]) == (
+        "groq:x needs a package: pip install 'pydantic-ai-slim[groq]'",
+        None,
+    )
+
+
+def test_azure_has_the_address_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_KEY", "no-key")
+    monkeypatch.setenv("OPENAI_API_VERSION", "2026-01-01")
+
+    async def play(stand: StandIn) -> None:
+        settings = ModelSettings(model="azure:GPT4o", base_url=stand.url, key="STAND_IN_KEY")
+        async with App("memory", model=create_models({"": settings})) as app:
+            done = await app.run({"kind": "agent", "prompt": "go"})
+        assert done.result == "hi", done.error
+
+    with StandIn(MAKERS[1].create(), Turn(text="hi")) as stand:
+        asyncio.run(play(stand))

@@ -40,6 +40,17 @@ ADDRESSES: Final[Mapping[str, tuple[str, str]]] = {
     "vllm": ("VLLM_BASE_URL", "http://localhost:8000/v1"),
 }
 """The variable of the address and a usual address, by provider that you run yourself. These need no key."""
+PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "bedrock": ("boto3", "bedrock"),
+    "cohere": ("cohere", "cohere"),
+    "groq": ("groq", "groq"),
+    "huggingface": ("huggingface_hub", "huggingface"),
+    "mistral": ("mistralai", "mistral"),
+    "typesafe": ("typesafe_sdk", "typesafe"),
+    "voyageai": ("voyageai", "voyageai"),
+    "xai": ("xai_sdk", "xai"),
+}
+"""The module that a provider needs beyond the extra `models`, and the extra of pydantic-ai that installs it."""
 _OTHERS: Final = (
     *("bedrock", "bedrock-mantle", "crusoe", "elevenlabs", "github", "github-copilot", "google-cloud"),
     *("google-decisions", "heroku", "litellm", "meta", "nebius", "openai-chatgpt", "openai-codex", "openai-decisions"),
