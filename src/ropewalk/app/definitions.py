@@ -358,18 +358,18 @@ class Definitions:
             return True
         return self.imports_code and base is not None and place[0].resolve().is_relative_to(base.resolve())
 
-    def register_recorded_tools(self, prepared: Prepared) -> None:
+    def register_recorded_tools(self, flow: Flow, origin: str) -> None:
         """Register the tools of the Python file that a run was started from, if the run calls one that is unknown."""
-        toolbox, origin = self.cards.toolbox, prepared.origin
-        if origin is None or ".py:" not in origin or not self.may_read(origin):
+        toolbox = self.cards.toolbox
+        if ".py:" not in origin or not self.may_read(origin):
             return
-        if any(map(toolbox.is_missing, called_by(prepared.flow, toolbox))):
+        if any(map(toolbox.is_missing, called_by(flow, toolbox))):
             from .python_file import load_from_python, python_place
 
             with suppress(NotFound):  # without the file, the check names the unknown tool
                 for place in filter(None, (python_place(origin),)):
-                    flow = load_from_python(*place)
-                    self._register_tools(flow.done().tools if hasattr(flow, "done") else flow.tools)
+                    source = load_from_python(*place)
+                    self._register_tools(source.done().tools if hasattr(source, "done") else source.tools)
 
     # --- what is known of it --------------------------------------------------------------------------------------
 

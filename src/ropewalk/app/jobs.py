@@ -298,7 +298,8 @@ class Jobs:
             return
         if self.flow_tools is not None:
             self.flow_tools.forget_changed(tools_of(loaded.flow.body))
-        context.definitions.register_recorded_tools(loaded)
+        if loaded.origin is not None:
+            context.definitions.register_recorded_tools(loaded.flow, loaded.origin)
         await self.connect_for(loaded.flow)
         if context.distributed:
             check_workers_can_call(loaded.flow, context.toolbox)
