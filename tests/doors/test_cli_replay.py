@@ -187,11 +187,17 @@ expect: {status: completed}
     assert "other" not in file.read_text()
 
 
-def test_an_update_that_cannot_know_an_answer_fails(project):
-    project.write("one.yaml", "kind: chain\nnodes: [{id: up, type: tool, tool: upper, params: {text: a}}]\n")
-    project.write("one.test.yaml", "kind: test\nflow: one.yaml\ncalls: {}\nexpect: {status: completed}\n")
+def test_an_update_leaves_a_case_without_the_answer_of_a_call_alone(project):
+    project.write("one.yaml", "kind: chain\nnodes: [{id: tell, type: tool, tool: upper, params: {text: a}}]\n")
+    case = "kind: test\nflow: one.yaml\ncalls: {tel: {gives: A}}\nexpect: {status: completed}\n"
+    file = project.write("one.test.yaml", case)
     done = project("test", "--update", "one.test.yaml")
-    assert (done.code, done.out.splitlines()[0], done.out.splitlines()[-1]) == (1, "✗ one.test.yaml", "1 failed")
+    assert (done.code, file.read_text()) == (1, case)
+    assert done.out.splitlines()[:3] == [
+        "✗ one.test.yaml",
+        "not updated, because no answer is recorded for these calls: tell",
+        "  tell: calls upper, which was not recorded; rename 'tel' under calls, or add its answer there",
+    ]
 
 
 def test_a_case_without_calls_is_updated(project):

@@ -317,7 +317,7 @@ def test_recorded_tests_beside_flows_are_left_out_and_refused_where_they_are_nam
     assert "a recorded test is not a flow; run it as a test" in named["other.yaml"]
 
 
-def test_stored_chains_files_given_and_experiences_are_offered(served: Served) -> None:
+def test_files_replace_the_configured_flows_and_stored_chains_stay(served: Served) -> None:
     served.write("hello/experience.yaml", (Path(__file__).parents[2] / HELLO / "experience.yaml").read_text())
     served.write("hello/tools/greet.py", (Path(__file__).parents[2] / HELLO / "tools/greet.py").read_text())
     stored = {"name": "kept", "nodes": [{"id": "up", "type": "tool", "tool": "upper", "params": {"text": "b"}}]}
@@ -328,7 +328,7 @@ def test_stored_chains_files_given_and_experiences_are_offered(served: Served) -
     async def case() -> None:
         async with served.client("hello") as mcp:
             await mcp.connect("here")
-            assert [tool.name for tool in mcp.tools("here")] == ["broken", "shout", "slow_one", "hello-tool", "kept"]
+            assert [tool.name for tool in mcp.tools("here")] == ["hello-tool", "kept"]
             result = await mcp.call_tool("here", "hello-tool")
             assert result.structured_content["greeting"] == "hello, World"
             assert (await mcp.call_tool("here", "kept")).structured_content == {"up": "B"}

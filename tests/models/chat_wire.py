@@ -17,7 +17,7 @@ class ChatWire:
     def judge(self, path: str, body: dict[str, Any]) -> list[str]:
         from openai.types.chat import completion_create_params as params
 
-        if not path.endswith("/chat/completions"):
+        if not path.partition("?")[0].endswith("/chat/completions"):
             return [f"Invalid URL (POST {path})"]
         kind = (
             params.CompletionCreateParamsStreaming if body.get("stream") else params.CompletionCreateParamsNonStreaming

@@ -130,7 +130,7 @@ async def test_every_difference_is_told() -> None:
     )
     found = await replayed(case, other)
     assert ("a", "args.n of double differs", 1, 2) in found
-    assert ("c", "calls double, which was not recorded", None, {"n": 1}) in found
+    assert ("c", "calls double, which was not recorded; add its answer under calls", None, {"n": 1}) in found
     assert ("b", "calls a different tool", "double", "treble") in found
     assert ("", "status differs", "completed", "partial") in found
     gone = await replayed(case, chain(call("a", "double", n=1)))

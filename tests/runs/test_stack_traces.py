@@ -239,6 +239,15 @@ def test_an_http_tool_shows_status_and_body(tmp_path: Path, lab: Any) -> None:
     assert checked(doors, None, "the end", HttpFailure).startswith("HTTP 503 Service Unavailable\n\n{")
 
 
+async def test_a_failure_inside_libraries_alone_has_a_stack_but_no_place() -> None:
+    toolbox = Toolbox(providers={"p": {"url": "http://127.0.0.1:1"}})
+    toolbox.register(Tool("t", "", {"type": "object"}), backend=ToolBackend.provider("p", "t"))
+    async with App("memory", toolbox=toolbox) as app:
+        [error] = (await app.run(chain("t"))).errors
+    assert "at" not in error
+    assert "ConnectError" in error["stack"]
+
+
 @pytest.mark.process
 def test_an_mcp_tool_shows_data_and_the_end_of_stderr(tmp_path: Path) -> None:
     toolbox = Toolbox(mcp={"broken": forked("broken.py")})

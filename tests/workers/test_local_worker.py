@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,134 @@ async def test_a_worker_takes_the_most_urgent_runs_that_it_has_room_for(tmp_path
         worker.stop()
         await worker.work()
         assert queue.count_waiting_runs() == {"default": 4}
+
+
+def make_worker(app: App, queue: RunQueue, make_job: Any = None, concurrency: int | None = None) -> LocalWorker:
+    return LocalWorker(
+        queue, app.project, {"default": Queue(concurrency=concurrency)}, WorkerLimits(grace=0),
+        make_job or app.jobs.for_existing, app.jobs.continue_run, lambda row, missing: {},
+    )  # fmt: skip
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("moment", ["during the claim", "before the first step"])
+async def test_a_worker_that_is_stopped_twice_keeps_no_run_that_it_is_just_taking(tmp_path: Path, moment: str) -> None:
+    project = Project(tmp_path)
+    project.go = asyncio.Event()
+    async with project.app() as app:
+
+        class Claims(RunQueue):
+            async def claim(self, *arguments: Any) -> Any:
+                log = await super().claim(*arguments)
+                if moment == "during the claim":
+                    worker.stop()
+                    worker.stop()
+                return log
+
+        queue = Claims(app.store)  # type: ignore[arg-type]
+        await project.submit(app, 1)
+        worker = make_worker(app, queue)
+        await worker.take_runs()
+        if moment == "before the first step":
+            worker.stop()
+            worker.stop()
+        await until(lambda: queue.count_waiting_runs() == {"default": 1})
+
+
+@pytest.mark.anyio
+async def test_a_run_whose_execution_meets_an_error_of_the_store_is_left_alone_for_a_while(tmp_path: Path) -> None:
+    project, attempts = Project(tmp_path), list[str]()
+    async with project.app() as app:
+        queue = app.workers.registry
+        assert isinstance(queue, RunQueue)
+
+        async def broken(row: Any) -> Any:
+            attempts.append(row.id)
+            raise StoreError("the definition is damaged")
+
+        ids = await project.submit(app, 3)
+        worker = make_worker(app, queue, broken, concurrency=1)  # those that are left alone take no place from others
+        for n in (1, 2, 3, 3):
+            await worker.take_runs()
+            await until(lambda: attempts and not worker._tasks)
+            assert len(attempts) == n
+        assert attempts == ids
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_ends_during_a_heartbeat_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.workers.local_worker._BEAT", 0.01)
+    begun, removed, recorded = threading.Event(), threading.Event(), threading.Event()
+
+    class Beats(RunQueue):
+        def record_heartbeat(self, *arguments: Any) -> None:
+            if self.list_workers():  # not the first one
+                begun.set()
+                removed.wait(0.1)
+            super().record_heartbeat(*arguments)
+            if begun.is_set():
+                recorded.set()
+
+        def remove_worker(self, id: str) -> None:
+            super().remove_worker(id)
+            removed.set()
+
+    async with Project(tmp_path).app() as app:
+        queue = Beats(app.store)  # type: ignore[arg-type]
+        worker = make_worker(app, queue)
+        working = asyncio.ensure_future(worker.work())
+        await until(begun.is_set)
+        worker.stop()
+        await working
+        await until(recorded.is_set)
+        assert queue.list_workers() == []
+
+
+@pytest.mark.anyio
+async def test_a_server_whose_store_fails_when_it_starts_executes_runs_once_the_store_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.app.executing._PAUSE", 0.01)
+    monkeypatch.setattr("ropewalk.workers.local_worker._BEAT", 0.01)
+    project, commits = Project(tmp_path, schedules={"s": YEARLY}), list[int]()
+    async with project.app() as app:
+        [run_id] = await project.submit(app, 1)
+
+        def fails() -> bool:  # when the schedules are stored, and then at the first heartbeat
+            commits.append(len(commits))
+            return commits[-1] in (0, 1, 3)
+
+        app.store._writer.connection.set_commit_hook(fails)
+        async with executing(ProjectVersions(app)):
+            assert (await app.wait(run_id)).status == "completed"
+            await until(lambda: len(app.workers.list()) == 1)
+
+
+@pytest.mark.anyio
+async def test_those_who_follow_a_queued_run_hear_of_its_end_after_a_change_of_the_project(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    async with project.app() as app:
+        versions = ProjectVersions(app)
+        versions.replace(project.app())
+        version = versions.app
+        transport = httpx2.ASGITransport(make_site(versions, None))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            body = {"document": DOCUMENT, "input": {"at": "x"}, "queue": "default", "runId": "x"}
+            assert (await client.post("/api/runs", json=body)).status_code == 202
+            await until(lambda: version.workers.engine._awaited)
+            versions.replace(project.app())
+            following = asyncio.ensure_future(client.get("/api/runs/x/events"))
+            unused = ProjectVersions(project.app())
+            unused.replace(project.app())
+            await until(lambda: not unused._retiring)  # by now, the version of the run would be closed, too
+            async with executing(versions):
+                await until(following.done)
+            assert "run.finished" in following.result().text
+        await until(lambda: version not in versions._retiring)
+        await unused.close()
+        await versions.close()
 
 
 @pytest.mark.anyio

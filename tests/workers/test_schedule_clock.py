@@ -140,6 +140,31 @@ def test_a_due_time_survives_the_process_that_reserved_it(at: At) -> None:
     assert (one(90), workers.schedules.list()) == ({}, [])
 
 
+def test_a_clock_that_was_ahead_keeps_no_schedule_from_running_after_a_restart(at: At) -> None:
+    workers = Workers(at, {"s": Schedule(cron="* * * * *", flow="f.yaml", catch_up="skip")})
+    one = workers.clock("one")
+    assert one(1) == {"s": [1]}
+    assert one(60 * 24)["s"][-1] == 60 * 24
+    assert one(2) == {}
+    workers.schedules.apply()
+    assert one(3) == {"s": [3]}
+    workers.schedules.apply()
+    assert one(3.5) == {}  # each due time once
+
+
+def test_a_schedule_that_another_project_loses_is_named(at: At, caplog: pytest.LogCaptureFixture) -> None:
+    mine = {"s": Schedule(cron="* * * * *", flow="f.yaml"), "t": Schedule(cron="* * * * *", flow="f.yaml")}
+    Workers(at, mine)
+    theirs = {"s": mine["s"], "t": Schedule(cron="* * * * *", flow="g.yaml")}  # `s` may be of another directory only
+    other = Schedules(Timetable(at), open_store("memory"), theirs, "q", Workers(at, mine).start)
+    assert not caplog.messages
+    other.apply()
+    other.apply()
+    assert [message.partition(";")[0] for message in caplog.messages] == [
+        "schedule t replaces a different one of this name in the same store, of the project p"
+    ]
+
+
 def test_a_store_in_a_file_is_of_several_projects(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "x.db")
     at = At(RunQueue(store))

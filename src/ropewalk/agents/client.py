@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..config.providers import KEY_VARIABLES
 from ..errors import ModelError, install_command
 from ..fast_dataclass import dataclass
-from ..notations.agent import ENDS
+from ..notations.agent import EMPTY, ENDS
 from ..schema_drafts import modern_schema
 from ..values import Json, digest
 from .decision import REASONS, json_instruction
@@ -141,8 +141,8 @@ _NETWORK: Final = "; check the network connection and ANTHROPIC_BASE_URL"
 _NO_KEY: Final = "there is no key for the Messages API; set ANTHROPIC_API_KEY"
 _NO_SDK: Final = f"the model needs the package anthropic: {install_command('claude')}"
 _ADVICE: Final = {
-    401: "; is ANTHROPIC_API_KEY right?",
-    404: "; is the name of the model right? It is set by [claude] model in ropewalk.toml or ANTHROPIC_MODEL",
+    401: "; is {key} right?",
+    404: "; is the name of the model right? It is set by model under [model] in ropewalk.toml or ANTHROPIC_MODEL",
 }
 _MAX_REMEMBERED: Final = 1000
 _TRANSIENT_ERRORS: Final = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error")
@@ -156,15 +156,22 @@ class ClaudeClient:
         settings: The settings; None uses the defaults.
         api_key: The key; None lets the SDK find it, as in `ANTHROPIC_API_KEY`. "" is a missing key.
         no_key: The message if there is no key; None names `ANTHROPIC_API_KEY`.
+        key_name: The variable with the key, for messages.
     """
 
     provider: Final = "anthropic"
 
     def __init__(
-        self, settings: Settings | None = None, *, api_key: str | None = None, no_key: str | None = None
+        self,
+        settings: Settings | None = None,
+        *,
+        api_key: str | None = None,
+        no_key: str | None = None,
+        key_name: str | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self._key, self._no_key = api_key, no_key
+        self._key_name = key_name or _KEY_VARIABLES[0]
         self._clients: weakref.WeakKeyDictionary[Any, AsyncAnthropic] = weakref.WeakKeyDictionary()
         self._refused: dict[str, str] = {}  # the API's reason, by digest of the tool or schema
 
@@ -240,7 +247,7 @@ class ClaudeClient:
                 raise ModelError(foreign[0]) from error
             part = find_refused_part(_message_of(error), body) if error.status_code in REFUSAL_STATUSES else None
             self._remember(part, body, _message_of(error))
-            raise _refused_error(error, part) from error
+            raise _refused_error(error, part, self._key_name) from error
         return replace(answer, warnings=(*notes, *answer.warnings))
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -358,7 +365,8 @@ def _without_other_providers(messages: Sequence[Mapping[str, Any]]) -> list[Mapp
         if message["role"] != "assistant" or not any("provider" in block for block in content):
             return message
         blocks = [block for block in content if "provider" not in block or block["type"] != "thinking"]
-        return {**message, "content": [{key: block[key] for key in block if key != "provider"} for block in blocks]}
+        cleaned = [{key: block[key] for key in block if key != "provider"} for block in blocks]
+        return {**message, "content": cleaned or EMPTY}  # the API refuses a message without content
 
     return list(map(clean, messages))
 
@@ -464,13 +472,13 @@ def _message_of(error: Any) -> str:
     return str(error.api_message or error.message)
 
 
-def _refused_error(error: Any, part: dict[str, str] | None = None) -> ModelError:
+def _refused_error(error: Any, part: dict[str, str] | None, key_name: str) -> ModelError:
     status, kind = error.status_code, error.type or ""
     in_stream = status < 400  # an error event in a stream that had begun
     label = kind if in_stream else f"{status} {kind}".strip()
     request_id = f" (request {error.request_id})" if error.request_id else ""
     final = "; the same request is not sent again" if part is not None and "request" in part else ""
-    details = f"{_message_of(error)}{_ADVICE.get(status, '')}{request_id}{_attempts(error)}{final}"
+    details = f"{_message_of(error)}{_ADVICE.get(status, '').format(key=key_name)}{request_id}{_attempts(error)}{final}"
     return ModelError(
         f"the Messages API refused: {label}: {details}",
         status=None if in_stream else status,

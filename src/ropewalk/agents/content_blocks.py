@@ -112,7 +112,8 @@ def _clean_block(block: Any, role: str, at: str, note: Note, refused: Collection
 
 def _clean_assistant_block(block: dict[str, Any], kind: str, at: str, note: Note) -> list[dict[str, Any]]:
     if kind == "text":
-        return _clean_text(block, at, note)
+        provider = {"provider": block.pop("provider")} if "provider" in block else {}
+        return [{**text, **provider} for text in _clean_text(block, at, note)]
     is_signed = bool(block.get("signature") or block.get("provider"))  # of Claude, or of another provider
     if kind == "thinking" and not (isinstance(block.get("thinking"), str) and is_signed):
         note(at, "a thinking block without a signature was left out")

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+import orjson
+
 _EXCERPT: Final = 300
 _PAGES: Final = ("text/html", "application/xhtml+xml")
 _found: ContextVar[list[str] | None] = ContextVar("ropewalk_foreign_answers", default=None)
@@ -43,4 +45,11 @@ async def check(response: Any) -> None:
 
 
 def _asks_for_stream(request: Any) -> bool:
-    return "alt=sse" in str(request.url) or b'"stream":true' in request.content.replace(b" ", b"")
+    if "alt=sse" in str(request.url):
+        return True
+    # Only the member of the body counts: arguments of tools have members of this name, too.
+    try:
+        body = orjson.loads(request.content)
+    except ValueError:
+        return False
+    return isinstance(body, dict) and body.get("stream") is True

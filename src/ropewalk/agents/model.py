@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict
+from typing import Any, Final, Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from ..fast_dataclass import dataclass
 from ..values import Json
 
 OnPiece: TypeAlias = Callable[[str, str], None]
 """Takes a piece of an answer as it arrives: its kind (`text` or `thinking`) and its text."""
+BROKEN_OFF: Final = "broken_off"
+"""The kind of a piece whose text is the reason why all pieces before it are void: a fallback answers from the start."""
 
 
 class ToolDefinition(TypedDict):

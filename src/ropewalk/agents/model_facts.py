@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ..config.models import ModelSettings
 from ..config.providers import is_class
+from ..config.secrets import process_redaction
 from ..errors import ModelError
 from ..values import Json
 from .client import DEFAULT_MODEL, estimate_cost
@@ -31,13 +32,14 @@ def model_facts(models: Mapping[str, ModelSettings], claude: Mapping[str, Any]) 
         settings = clients.settings_of(name)
         own = is_class(settings.model)
         model = settings.name or DEFAULT_MODEL
+        missing = _missing(clients, name)  # the client knows then what to mask
         prices = [None, None] if own else [_price(settings.provider, model, kind) for kind in ("input", "output")]
         facts.append(
             {
                 "name": name,
                 "model": settings.model if own else f"{settings.provider}:{model}",
-                "baseUrl": settings.base_url,
-                "missing": _missing(clients, name),
+                "baseUrl": process_redaction().text(settings.base_url) if settings.base_url else None,
+                "missing": missing,
                 "inputPrice": prices[0],
                 "outputPrice": prices[1],
                 "capabilities": None if own else _capabilities(settings.provider, model),

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from ..config.models import ModelSettings
 from ..config.providers import is_class, model_error, no_model_message, provider_error
+from ..config.secrets import remember_secrets
 from ..errors import ModelError
 from .client import DEFAULT_MODEL, ClaudeClient, read_settings
-from .model import Answer, ModelClient, OnPiece, Request
+from .model import BROKEN_OFF, Answer, ModelClient, OnPiece, Request
 from .provider_client import ProviderClient
 
 _OVERLOADED: Final = (408, 429, 500, 502, 503, 504, 529)
@@ -60,28 +62,42 @@ class Models:
         settings = self.settings_of(request.model or "")
         names = list(settings.fallback)
         notes: list[str] = []
+        refusals: list[Answer] = []
+        is_shown = False
+
+        def show(kind: str, piece: str) -> None:
+            nonlocal is_shown
+            is_shown = True
+            on_piece(kind, piece)
+
         while True:
             try:
                 asked = replace(request, model=settings.name or None, options=_options(request, settings))
-                answer = await self._client(settings).turn(asked, on_piece)
+                answer = await self._client(settings).turn(asked, show)
                 if answer.stop_reason != "refusal" or not names:
                     provider = answer.provider or settings.provider
-                    return replace(answer, warnings=(*notes, *answer.warnings), provider=provider)
+                    answer = replace(answer, warnings=(*notes, *answer.warnings), provider=provider)
+                    return _with_refusals(answer, refusals)
+                refusals.append(answer)
                 notes.append(f"{_label(settings)} refused; {names[0]} was asked")
             except ModelError as error:
                 if not names or not _is_overload(error):
                     raise
                 notes.append(f"{error}; {names[0]} was asked")
+            if is_shown:  # the next model begins its answer from the start
+                on_piece(BROKEN_OFF, notes[-1])
+                is_shown = False
             settings = replace(self.settings_of(names.pop(0)), fallback=())
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
-        for client in self._clients.values():
+        for client in list(self._clients.values()):  # another loop may add one
             await client.close()
 
     def _client(self, settings: ModelSettings) -> ModelClient:
         key = repr(settings)
         if key not in self._clients:
+            _remember_secrets(settings)
             self._clients[key] = _create(settings)
         return self._clients[key]
 
@@ -93,6 +109,15 @@ def create_models(models: Mapping[str, ModelSettings], claude: Mapping[str, Any]
         given = {key: value for key, value in claude.items() if getattr(default, key) in (None, "")}
         default = replace(default, **given)
     return Models({**models, "": default})
+
+
+def _remember_secrets(settings: ModelSettings) -> None:
+    """Let the key and the password of the address be masked, whatever the name of the variable is."""
+    try:
+        password = urlsplit(settings.base_url or "").password or ""
+    except ValueError:  # no address; the first request says so
+        password = ""
+    remember_secrets((os.environ.get(settings.key or "", ""), password, unquote(password)))
 
 
 def _create(settings: ModelSettings) -> ModelClient:
@@ -112,7 +137,8 @@ def _create_claude(settings: ModelSettings) -> ClaudeClient:
         given["model"] = settings.name
     if settings.key is not None:
         no_key = f"there is no key for {_label(settings)}; set {settings.key}"
-        return ClaudeClient(read_settings(given), api_key=os.environ.get(settings.key, ""), no_key=no_key)
+        key = os.environ.get(settings.key, "")
+        return ClaudeClient(read_settings(given), api_key=key, no_key=no_key, key_name=settings.key)
     # Without any configuration nobody has chosen Claude yet.
     return ClaudeClient(read_settings(given), no_key=no_model_message() if settings == ModelSettings() else None)
 
@@ -134,6 +160,16 @@ def _options(request: Request, settings: ModelSettings) -> Mapping[str, Any]:
     of_claude = settings.options if settings.provider == "anthropic" else {}  # others have them from ProviderClient
     extra = {**of_claude, **settings.extra, **(request.options.get("extra") or {})}
     return {**request.options, "extra": extra} if extra else request.options
+
+
+def _with_refusals(answer: Answer, refusals: Iterable[Answer]) -> Answer:
+    """Return an answer with the tokens and the cost of those that were refused before it."""
+    usage, cost = dict(answer.usage), answer.cost
+    for refusal in refusals:
+        for kind, count in refusal.usage.items():
+            usage[kind] = usage.get(kind, 0) + count
+        cost = None if cost is None or refusal.cost is None else cost + refusal.cost
+    return replace(answer, usage=usage, cost=cost)
 
 
 def _label(settings: ModelSettings) -> str:

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
-from ..config.providers import ADDRESSES, KEY_VARIABLES
+from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
@@ -53,6 +53,12 @@ class ProviderClient:
         """Return a message if the package or a key is missing, without any request to the API."""
         if find_spec("pydantic_ai") is None:
             return _NO_PACKAGE
+        module, extra = PACKAGES.get(self.settings.provider, ("", ""))
+        if (reason := self._missing_key()) is not None or not module or find_spec(module) is not None:
+            return reason
+        return f"{self._label} needs a package: pip install 'pydantic-ai-slim[{extra}]'"
+
+    def _missing_key(self) -> str | None:
         if self.settings.key is not None:
             if os.environ.get(self.settings.key):
                 return None
@@ -135,7 +141,8 @@ class ProviderClient:
         from pydantic_ai.providers import Provider, infer_provider_class
 
         key = os.environ.get(self.settings.key) if self.settings.key is not None else None
-        given = {"base_url": self.settings.base_url, "api_key": key, "http_client": http}
+        address = "azure_endpoint" if self.settings.provider.startswith("azure") else "base_url"
+        given = {address: self.settings.base_url, "api_key": key, "http_client": http}
         options = {name: value for name, value in given.items() if value is not None}
 
         def create(provider: str) -> Provider[Any]:
@@ -193,7 +200,11 @@ def _answers_by_schema(model: Model[Any], request: Request) -> bool:
     profile = cast(Mapping[str, Any], model.profile)
     # Gemini before 3 takes either tools or a schema.
     is_exclusive = model.system.startswith("google") and not profile.get("google_supports_tool_combination")
-    return bool(profile.get("supports_json_schema_output")) and not (request.tools and is_exclusive)
+    if not profile.get("supports_json_schema_output") or (request.tools and is_exclusive):
+        return False
+    # OpenAI and those that speak its protocol take the schema of an object only.
+    is_object = isinstance(request.schema, dict) and request.schema.get("type") == "object"
+    return is_object or model.system.startswith("google")
 
 
 def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> Iterator[str]:

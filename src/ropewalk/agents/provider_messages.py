@@ -44,13 +44,16 @@ STOP_REASONS: Final = {
 }
 MAX_NAME: Final = 64
 _KEPT: Final = ("id", "signature", "provider_name", "provider_details")
+_API: Final = "api"
+"""The member of `provider` that names the API of a thinking block: OpenAI's two do not take that of each other."""
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
 
 class Names:
-    """The names of tools as a provider takes them; Gemini's begin with a letter or an underscore."""
+    """A provider, and the names of tools as it takes them; Gemini's begin with a letter or an underscore."""
 
     def __init__(self, provider: str, tools: Iterable[Mapping[str, Any]]) -> None:
+        self.provider = "openai" if provider == "openai-responses" else provider
         self._is_google = provider.startswith("google")
         self._received: dict[str, str] = {}
         for name in (str(tool["name"]) for tool in tools):
@@ -79,7 +82,10 @@ def to_messages(request: Request, tools: Names) -> list[ModelMessage]:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if message["role"] == "assistant":
             names.update((block["id"], block["name"]) for block in blocks if block["type"] == "tool_use")
-            messages.append(ModelResponse(parts=[_response_part(block, tools) for block in blocks]))
+            parts = [part for block in blocks if (part := _response_part(block, tools)) is not None]
+            # The Responses API refuses thinking that nothing follows.
+            if not all(isinstance(part, ThinkingPart) for part in parts):
+                messages.append(ModelResponse(parts=parts))
         else:
             messages.append(
                 ModelRequest(parts=_request_parts(blocks, names, tools), instructions=request.system or None)
@@ -126,10 +132,16 @@ def _user_content(block: Mapping[str, Any]) -> list[UserContent]:
             return [ImageUrl(source["url"]) if kind == "image" else DocumentUrl(source["url"])]
         if source.get("type") == "text":
             return [str(source["data"])]
+        if source.get("type") == "content":
+            inner = source["content"]
+            return [inner] if isinstance(inner, str) else [part for each in inner for part in _user_content(each)]
+    if kind == "search_result":
+        return [f"{block['title']} ({source})", *(text["text"] for text in block["content"])]
     return [f"[{kind}: this model cannot see it]"]
 
 
-def _response_part(block: Mapping[str, Any], tools: Names) -> ModelResponsePart:
+def _response_part(block: Mapping[str, Any], tools: Names) -> ModelResponsePart | None:
+    """Return the part of a block; None for thinking of another provider."""
     kept = {key: value for key, value in (block.get(PROVIDER) or {}).items() if key in _KEPT}
     if block["type"] == "text":
         kept.pop("signature", None)
@@ -137,12 +149,9 @@ def _response_part(block: Mapping[str, Any], tools: Names) -> ModelResponsePart:
     if block["type"] == "tool_use":
         kept.pop("signature", None)
         return ToolCallPart(tools.sent(block["name"]), block.get("input"), block["id"], **kept)
-    if block["type"] == "thinking":
-        # Thinking of Claude has its signature beside it.
-        kept = kept or {"signature": block.get("signature"), "provider_name": "anthropic"}
-        return ThinkingPart(block["thinking"], **kept)
-    if block["type"] == "redacted_thinking":
-        return ThinkingPart("", id="redacted_thinking", signature=block["data"], provider_name="anthropic")
+    if block["type"] in ("thinking", "redacted_thinking"):
+        is_own = (block.get(PROVIDER) or {}).get(_API) == tools.provider
+        return ThinkingPart(block["thinking"], **kept) if is_own else None
     return TextPart(f"[{block['type']}: this model cannot see it]")
 
 
@@ -227,7 +236,7 @@ def to_content(response: ModelResponse, names: Names) -> tuple[list[dict[str, An
                 blocks.append({"type": "text", "text": part.content, **provider})
         elif isinstance(part, ThinkingPart):
             kept.setdefault("provider_name", response.provider_name or "")
-            blocks.append({"type": "thinking", "thinking": part.content, PROVIDER: kept})
+            blocks.append({"type": "thinking", "thinking": part.content, PROVIDER: {**kept, _API: names.provider}})
         elif isinstance(part, ToolCallPart):
             call = {"id": part.tool_call_id, "name": names.received(part.tool_name)}
             blocks.append({"type": "tool_use", **call, "input": _arguments(part.args), **provider})

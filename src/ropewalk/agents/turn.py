@@ -26,7 +26,7 @@ from ..tools.toolbox import Toolbox
 from ..values import Json, did_you_mean
 from .client import DEFAULT_MODEL, no_price_error
 from .decision import TurnState, next_turn, refused_turn
-from .model import Answer, ModelClient, Request
+from .model import BROKEN_OFF, Answer, ModelClient, Request
 from .request_checks import is_repairable, refused_values, to_sendable_request
 from .result_cache import Caching, ResultCache, caching_of
 from .tool_definitions import Cards, make_cards
@@ -249,7 +249,17 @@ async def _ask(
     # If it is interrupted, report which text is void.
     received: dict[str, list[str]] = {"text": [], "thinking": []}
 
+    def report_void(reason: str) -> None:
+        lost = {kind: "".join(pieces) for kind, pieces in received.items()}
+        if listener is not None and any(lost.values()):
+            listener({"type": BROKEN_OFF, **lost, "error": reason})
+        for pieces in received.values():
+            pieces.clear()
+
     def report_piece(kind: str, piece: str) -> None:
+        if kind == BROKEN_OFF:
+            report_void(piece)
+            return
         if call_listener is not None:
             call_listener.chunk({"type": kind, "text": piece})
         if listener is not None:
@@ -259,9 +269,7 @@ async def _ask(
     try:
         return await client.turn(request, report_piece)
     except Exception as error:
-        lost = {kind: "".join(pieces) for kind, pieces in received.items()}
-        if listener is not None and any(lost.values()):
-            listener({"type": "broken_off", **lost, "error": str(error)})
+        report_void(str(error))
         raise
 
 

@@ -12,11 +12,14 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
+from ..errors import StoreError
+
 if TYPE_CHECKING:
     from .app import App
     from .project_versions import ProjectVersions
 
 log = logging.getLogger("ropewalk.workers")
+_PAUSE: Final = 5.0  # seconds between attempts to begin
 _LONG: Final = 86_400.0  # seconds for which an earlier version may end its runs
 
 
@@ -25,24 +28,38 @@ class _Execution:
 
     def __init__(self, versions: ProjectVersions) -> None:
         self._worker: Any = None
-        self._is_retired = False
+        self._retired = asyncio.Event()
         self._begun = asyncio.Event()
         self._task = asyncio.create_task(self._execute(versions))
 
     async def _execute(self, versions: ProjectVersions) -> None:
         with versions.use() as app:
             try:
-                if app.workers.executes_here and not self._is_retired:
-                    await app.workers.serve(grace=_LONG, started=self._on_started)
-            except Exception as error:
-                log.exception("queued runs and schedules are not executed here: %s", error)
+                while not self._retired.is_set() and await self._try_to_execute(app):
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._retired.wait(), _PAUSE)
             finally:
                 self._begun.set()
+
+    async def _try_to_execute(self, app: App) -> bool:
+        """Execute until the worker is stopped; return True if the store has failed, which may pass."""
+        try:
+            if app.workers.executes_here:
+                await app.workers.serve(grace=_LONG, started=self._on_started)
+        except StoreError as error:  # such as a full disk, or another process that keeps writing
+            log.warning("queued runs and schedules are not executed here; trying again: %s", error)
+            return True
+        except Exception as error:
+            log.exception("queued runs and schedules are not executed here: %s", error)
+        finally:
+            self._worker = None
+            self._begun.set()
+        return False
 
     def _on_started(self, worker: Any) -> None:
         self._worker = worker
         self._begun.set()
-        if self._is_retired:
+        if self._retired.is_set():
             worker.retire()
 
     @property
@@ -56,9 +73,9 @@ class _Execution:
 
     def retire(self) -> None:
         """Take no more runs."""
-        if not self._is_retired and self._worker is not None:
+        if not self._retired.is_set() and self._worker is not None:
             self._worker.retire()
-        self._is_retired = True
+        self._retired.set()
 
     async def close(self) -> None:
         """Release the runs in progress, so that the next process continues them."""

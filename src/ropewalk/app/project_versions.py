@@ -49,9 +49,9 @@ class ProjectVersions:
             return await app.resume(run_id, park=park)
 
     @contextmanager
-    def use(self) -> Iterator[App]:
-        """Give the present version to a block, and keep it open until the block and its runs have ended."""
-        app = self.app
+    def use(self, version: App | None = None) -> Iterator[App]:
+        """Give a version to a block, by default the present one, and keep it open until the block and its runs end."""
+        app = version or self.app
         self._uses[app] += 1
         try:
             with as_current(app):

@@ -40,6 +40,17 @@ ADDRESSES: Final[Mapping[str, tuple[str, str]]] = {
     "vllm": ("VLLM_BASE_URL", "http://localhost:8000/v1"),
 }
 """The variable of the address and a usual address, by provider that you run yourself. These need no key."""
+PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "bedrock": ("boto3", "bedrock"),
+    "cohere": ("cohere", "cohere"),
+    "groq": ("groq", "groq"),
+    "huggingface": ("huggingface_hub", "huggingface"),
+    "mistral": ("mistralai", "mistral"),
+    "typesafe": ("typesafe_sdk", "typesafe"),
+    "voyageai": ("voyageai", "voyageai"),
+    "xai": ("xai_sdk", "xai"),
+}
+"""The module that a provider needs beyond the extra `models`, and the extra of pydantic-ai that installs it."""
 _OTHERS: Final = (
     *("bedrock", "bedrock-mantle", "crusoe", "elevenlabs", "github", "github-copilot", "google-cloud"),
     *("google-decisions", "heroku", "litellm", "meta", "nebius", "openai-chatgpt", "openai-codex", "openai-decisions"),
@@ -72,9 +83,11 @@ _OWNERS: Final = {"gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai
 
 
 def is_class(model: str) -> bool:
-    """Return True if a model is named as `module:Class`."""
+    """Return True if a model is named as `module:Class`; the name of a provider is never a module."""
     module, colon, name = model.partition(":")
-    return bool(colon) and name[:1].isupper() and name.isidentifier() and all(map(str.isidentifier, module.split(".")))
+    if not colon or module in PROVIDERS:  # such as `azure:GPT4o`
+        return False
+    return name[:1].isupper() and name.isidentifier() and all(map(str.isidentifier, module.split(".")))
 
 
 def provider_error(model: str) -> str | None:

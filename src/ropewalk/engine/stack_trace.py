@@ -150,8 +150,11 @@ def _recorded_trace(error: BaseException) -> StackTrace | None:
 
 
 def _python_trace(error: BaseException, project: str) -> StackTrace | None:
-    at = _place(error, project)
-    return None if at is None else StackTrace(at, "\n".join(_lines(error, project)))
+    at, trace = _place(error, project), error.__traceback__
+    while at is None and trace is not None and _folded_name(trace.tb_frame.f_code.co_filename) is not None:
+        trace = trace.tb_next
+    # Frames of libraries alone have no place that a user could mend.
+    return None if at is None and trace is None else StackTrace(at, "\n".join(_lines(error, project)))
 
 
 def _trace_of_function(function: Any, project: str) -> StackTrace | None:
@@ -233,7 +236,7 @@ def _shown_path(file: str, project: str) -> str:
 
 
 def _place(error: BaseException, project: str) -> str | None:
-    """Return the last place in the user's code that an exception came through, else in a library."""
+    """Return the last place in the user's code that an exception came through; None if it came through none."""
     if isinstance(error, BaseExceptionGroup) and error.exceptions:
         leaf = error.exceptions[0]
         for _ in range(_MAX_DEPTH):
@@ -244,14 +247,12 @@ def _place(error: BaseException, project: str) -> str | None:
 
 
 def _place_in(trace: TracebackType | None, project: str) -> str | None:
-    own = library = None
+    last = None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if _folded_name(file) is None:
-            library = trace
-            own = trace if _path_in_library(file) is None else own
+        if not file.startswith(_ROOT) and _path_in_library(file) is None:
+            last = trace
         trace = trace.tb_next
-    last = own or library
     if last is None:
         return None
     code = last.tb_frame.f_code

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from .action_sense import AGREEMENT, request_senses
 from .candidates import Candidates
 from .index import BITS, FIELD_BITS, pairs_of, signature
 from .query import CLAUSES_OF
@@ -24,6 +25,7 @@ from .word_index import DESCRIPTION, NAME_OR_DESCRIPTION
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+_AGREEMENT: Final[Array] = np.array(AGREEMENT, np.float32)
 MAX_PAIRS: Final = 8  # a clause with more pairs of words is measured as if it had these
 # By the bits of the fields whether a word is in the name or the description, in the description, in parameters.
 _FIELD_FLAGS: Final[Array] = np.array(
@@ -89,7 +91,7 @@ class Evidence:
         words[Word.EXACT] = words[Word.LIKENESS] == 1.0
         words[Word.IMPACT][cell] = likeness * impacts
         words[Word.DESCRIBED][cell] = described * likeness
-        self.words = words.reshape(len(Word), -1, count)
+        self.words: Array = words.reshape(len(Word), len(reading.word_weights), count)
         # Of several variants of a word, the way has it as well as the most alike, which comes last.
         alike: Array = np.zeros((len(reading.has_word), len(reading.term_numbers)), np.float32)
         way, had = reading.has_word[:, reading.positions].nonzero()
@@ -106,7 +108,7 @@ class Evidence:
         request_bits = request_bits.transpose(0, 2, 1).reshape(len(Shared) * BITS // 64, len(pairs))
         tool_bits = self.index.signatures.take(self.slots, axis=0).T.copy()
         shared = np.bitwise_count(tool_bits[:, None] & request_bits[:, :, None])
-        self.shared: Array = shared.reshape(len(Shared), BITS // 64, len(pairs), -1).sum(1, np.uint16)
+        self.shared: Array = shared.reshape(len(Shared), BITS // 64, len(pairs), len(self.slots)).sum(1, np.uint16)
         self.most_pairs: Array = np.array([[min(bits.bit_count() + 1, MAX_PAIRS)] for bits in pairs], np.float32)
 
     def share_of_words(self, row: Word) -> Array:
@@ -205,6 +207,15 @@ def _best_model(evidence: Evidence) -> Array:
     return distance
 
 
+def _action(evidence: Evidence) -> Array:
+    """Return how well what a tool does fits what a way wants done; 0 where either has no sense."""
+    senses: Array = np.array([*map(request_senses, evidence.reading.request.clause_texts)], np.float32)
+    if len(senses) > 1:
+        senses = np.concatenate((senses.mean(0, keepdims=True), senses))  # the whole comes first
+    fit: Array = senses @ _AGREEMENT @ evidence.index.senses[evidence.slots].T
+    return fit
+
+
 FEATURES: Final[tuple[tuple[str, Callable[[Evidence], Array]], ...]] = (
     ("coverage", _coverage),
     ("only in parameters", _only_in_parameters),
@@ -218,6 +229,7 @@ FEATURES: Final[tuple[tuple[str, Callable[[Evidence], Array]], ...]] = (
     ("best meaning", _best_meaning),
     ("model", _model),
     ("best model", _best_model),
+    ("action", _action),
 )
 FEATURE_NAMES: Final = tuple(name for name, _ in FEATURES)
 

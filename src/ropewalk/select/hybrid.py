@@ -36,6 +36,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 # Weights of the features, fitted by `bench/select_fit.py` on metatool, bfcl, sealtools, toolbench, alpaca,
 # tmdb, spotify, acebench, livemcp and nestful, each counting the same. The first table is for use
 # without an embedding model, the second with one. CALIBRATION is fitted on metatool, bfcl and sealtools.
+# The weights of "action" were added to the others: fitted on the same sets without toolbench (with a model, without
+# acebench, too).
 WEIGHTS_WITHOUT_MODEL: Final[dict[str, float]] = {
     "coverage": 1.102,
     "only in parameters": 3.914,
@@ -47,6 +49,7 @@ WEIGHTS_WITHOUT_MODEL: Final[dict[str, float]] = {
     "letters of name": 1.407,
     "meaning": 2.425,
     "best meaning": 2.142,
+    "action": 0.8,
 }
 WEIGHTS_WITH_MODEL: Final[dict[str, float]] = {
     "coverage": 0.696,
@@ -61,6 +64,7 @@ WEIGHTS_WITH_MODEL: Final[dict[str, float]] = {
     "best meaning": 0.938,
     "model": 3.914,
     "best model": 3.097,
+    "action": 0.7,
 }
 CALIBRATION: Final[dict[str, dict[str, float]]] = {
     "plain": {"bias": -1.55, "five": 3.794, "value": 0.424, "size": -0.353, "usual": 0.989},

@@ -24,6 +24,7 @@ from zlib import crc32
 
 import numpy as np
 
+from .action_sense import Sense, Senses, tool_senses
 from .lexicon import Lexicon, lexicon
 from .text import Word
 from .tool_card import FIELDS, Card
@@ -47,10 +48,11 @@ _MAX_MEANING_WORDS: Final[Array] = np.array((60, 80, 40, 0, 20))
 
 
 class CardWords(NamedTuple):
-    """The words of one tool: the (stem, word) of each field, and the bits of its trigrams and word pairs."""
+    """The words of one tool: the (stem, word) of each field, the bits of trigrams and word pairs, and the senses."""
 
     fields: list[list[tuple[str, str]]]
     bits: list[int]
+    senses: Senses
 
 
 class WordImpacts(NamedTuple):
@@ -66,10 +68,11 @@ class WordImpacts(NamedTuple):
 def words_of_card(card: Card, known: WordList) -> CardWords:
     """Return the words of a tool that the index keeps."""
     name, fields = read_card(card, known)
-    bits = trigrams("".join([word.plain for word in _without_compounds(name)]))
+    name_words = [word.plain for word in _without_compounds(name)]
+    bits = trigrams("".join(name_words))
     for field in fields[:3]:
         bits += [BITS + bit for bit in pairs_of([stem for stem, _ in field])]
-    return CardWords(fields, bits)
+    return CardWords(fields, bits, tool_senses(name_words, card.description, card.hints))
 
 
 def lengths_of(contents: list[CardWords]) -> Array:
@@ -205,6 +208,7 @@ class Index(WordIndex):
         old = self._columns() if self.cards else {}
         size = self.lexicon.size
         self.vectors = np.zeros((slots, size), np.float32)
+        self.senses = np.zeros((slots, len(Sense)), np.float32)
         self._informativeness = np.ones(slots, np.float32)
         self._informativeness_version = np.full(slots, -1)  # the version for which that was worked out
         self.description_lengths = np.ones(slots, np.float32)
@@ -310,6 +314,7 @@ class Index(WordIndex):
         self._insert_postings(worth.numbers[order], keys[order], worth.impacts[order], appends)
         self.description_lengths[positions] = np.maximum(1, worth.described)
         self.vectors[positions] = meaning_vectors(contents, lengths)
+        self.senses[positions] = [content.senses for content in contents]
         self.signatures[positions] = marks = signatures([content.bits for content in contents], 2 * BITS)
         self.trigram_counts[positions] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
         self.is_alive[positions] = True

@@ -7,7 +7,7 @@ a whole and clause by clause, since each clause may need a tool of its own. `rea
 from __future__ import annotations
 
 import re
-from itertools import islice
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
@@ -85,6 +85,7 @@ class Request:
     """A request as read."""
 
     # `stems` are those of all its words, `pairs` the places of neighbouring terms; `joined` may be words written apart.
+    # `clause_texts` has the text of each clause.
 
     text: str
     terms: tuple[Term, ...]
@@ -92,6 +93,7 @@ class Request:
     joined: tuple[tuple[str, int, int], ...]
     clauses: int
     stems: frozenset[str] = frozenset()
+    clause_texts: tuple[str, ...] = ()
 
 
 _small_talk: frozenset[str] | None = None
@@ -154,7 +156,8 @@ def read_request(text: str) -> Request:
     stems = frozenset([word[0] for word in all_words[:400]])
     if len(all_words) > 400:
         stems |= {term.stem for term in terms}
-    return Request(text, tuple(terms), pairs, tuple(joined_stems), last_clause + 1 if terms else 1, stems)
+    clause_texts = tuple([text[start:end] for start, end in pairwise((0, *cuts, len(text)))]) if terms else (text,)
+    return Request(text, tuple(terms), pairs, tuple(joined_stems), len(clause_texts), stems, clause_texts)
 
 
 def _small_talk_stems() -> frozenset[str]:

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 FIELDS: Final = ("name", "description", "parameters", "parameter descriptions", "category")
 MAX_TEXT: Final = 20_000  # characters of one field that are read
 MAX_PARAMETERS: Final = 500
+HINTS: Final = ("readOnlyHint", "destructiveHint")
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
     """A tool as the selector sees it."""
 
-    # `key` is its unique id (`namespace:name`).
+    # `key` is its unique id (`namespace:name`). `hints` are the annotations of HINTS that are true.
 
     key: str
     name: str
@@ -31,6 +32,7 @@ class Card:
     namespace: str | None
     input_schema: Json
     texts: tuple[str, str, str, str, str]
+    hints: frozenset[str] = frozenset()
 
 
 def card_of(tool: Tool | Mapping[str, Any]) -> Card:
@@ -44,7 +46,9 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
                 f"a tool to select from must be a Tool or a definition {{name, description, ...}}, not {tool!r}"
             )
         category, schema = category_of(tool), tool.input_schema
-        return _card(tool.id, tool.name, tool.description, category, tool.namespace, schema, tool.tags)
+        return _card(
+            tool.id, tool.name, tool.description, category, tool.namespace, schema, tool.tags, tool.annotations
+        )
     # A definition comes from a user, so every field is checked.
     definition = read_tool(tool, "a tool to select from")
     name = definition["name"]
@@ -58,9 +62,8 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
         raise InvalidTool(f"tool {name!r}: tags must be a list of strings")
     namespace = texts["namespace"]
     key = f"{namespace}:{name}" if namespace else name
-    return _card(
-        key, name, texts["description"] or "", texts["category"], namespace, definition.get("inputSchema"), tags
-    )
+    about, annotations = texts["description"] or "", definition.get("annotations")
+    return _card(key, name, about, texts["category"], namespace, definition.get("inputSchema"), tags, annotations)
 
 
 def category_of(tool: Tool) -> str | None:
@@ -70,7 +73,14 @@ def category_of(tool: Tool) -> str | None:
 
 
 def _card(
-    key: str, name: str, description: str, category: str | None, space: str | None, schema: Any, tags: Sequence[str]
+    key: str,
+    name: str,
+    description: str,
+    category: str | None,
+    space: str | None,
+    schema: Any,
+    tags: Sequence[str],
+    annotations: Any,
 ) -> Card:
     names: list[str] = []
     texts: list[str] = []
@@ -78,7 +88,10 @@ def _card(
     about = " ".join((category or "", (space or "").replace("-", " "), *tags))
     parts = (name, description, " ".join(names), " . ".join(texts), about)
     cut = tuple(part[:MAX_TEXT] for part in parts)
-    return Card(key, name, description, category, space, schema, cut)  # type: ignore[arg-type]
+    hints: frozenset[str] = frozenset()
+    if annotations and isinstance(annotations, Mapping):
+        hints = frozenset([hint for hint in HINTS if annotations.get(hint) is True])
+    return Card(key, name, description, category, space, schema, cut, hints)  # type: ignore[arg-type]
 
 
 def _collect_parameters(schema: Any, names: list[str], texts: list[str], depth: int) -> None:

@@ -131,9 +131,11 @@ class Recording:
         if not outcomes and self._is_original_run:
             return {"hangs": True}
         if not outcomes:
-            self.differences.append(
-                Difference(path=path, message=f"calls {tool}, which was not recorded", now=masked_args)
-            )
+            near = did_you_mean(path, self._calls.keys() - self._counts.keys())
+            remedy = "add its answer under calls"
+            remedy = f"rename {near!r} under calls, or add its answer there" if near else remedy
+            message = f"calls {tool}, which was not recorded; {remedy}"
+            self.differences.append(Difference(path=path, message=message, now=masked_args))
             raise RecordedFailure(f"no call of {tool} is recorded at {path}", False)
         if count > len(outcomes):
             message = f"calls {tool} {count} times; recorded: {len(outcomes)}"
@@ -195,6 +197,8 @@ class Replayed:
     outcome: dict[str, Json]
     # The part of `outcome` that a case records under `expect`.
     expect: dict[str, Json]
+    # The paths of calls without a recorded answer.
+    unrecorded: Sequence[str]
 
 
 async def replay(case: Mapping[str, Any], loaded: Prepared) -> Replayed:
@@ -217,6 +221,7 @@ async def replay(case: Mapping[str, Any], loaded: Prepared) -> Replayed:
         wait_answers=recording.wait_answers,
         outcome=outcome,
         expect=expect,
+        unrecorded=[path for path in recording.calls_made if not calls.get(path)],
     )
 
 
@@ -316,15 +321,14 @@ async def _calls_of(case: Mapping[str, Any], loaded: Prepared, recorded: Mapping
 
 
 def update_case(case: Mapping[str, Any], replayed: Replayed) -> dict[str, Any]:
-    """Return a case with the calls, waits and expectations of its replay, so that it passes."""
+    """Return a case with the calls, waits and expectations of its replay, which must have no unrecorded calls."""
 
-    # A call that was made more often than recorded repeats its last outcome. A call that was never recorded has no
-    # outcome and is left out.
+    # A call that was made more often than recorded repeats its last outcome.
     calls: dict[str, Json] = {}
     for path, recorded in (case.get("calls") or {}).items():
         outcomes = _as_list(recorded)
         merged = []
-        for i, call in enumerate(replayed.calls_made.get(path, []) if outcomes else []):
+        for i, call in enumerate(replayed.calls_made.get(path, [])):
             outcome = outcomes[min(i, len(outcomes) - 1)]
             merged.append({**call, **{key: value for key, value in outcome.items() if key not in ("tool", "args")}})
         if merged:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -26,6 +27,7 @@ from .run_queue import RunQueue
 log = logging.getLogger("ropewalk.workers")
 _PAUSE: Final = 0.5  # seconds between looks for runs that another process has queued
 _LEFT_ALONE: Final = 60.0  # seconds between attempts to claim a run that cannot be read
+_RETRY: Final = 5.0  # seconds before a run is taken again whose execution met an error of the store
 _BEAT: Final = 2.0  # seconds between heartbeats, and between looks for runs of dead processes
 
 
@@ -46,10 +48,12 @@ class LocalWorker:
         self._queue, self._project, self._queues, self._limits = queue, project, queues, limits
         self._make_job, self._continue_run, self._failed_result = make_job, continue_run, failed_result
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._unreadable: dict[str, float] = {}  # until when runs are left alone, by id
+        self._left_alone: dict[str, float] = {}  # until when runs are not taken, by id
         self.on_retired: Callable[[], None] = lambda: None
         self._stop = asyncio.Event()
         self._wake = asyncio.Event()
+        self._row_lock = threading.Lock()
+        self._has_ended = False
 
     async def work(self, started: Callable[[], None] = lambda: None) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
@@ -59,15 +63,18 @@ class LocalWorker:
             loop.call_soon_threadsafe(self._wake.set)
 
         unsubscribe = self._queue.subscribe(wake)
-        await asyncio.to_thread(self._look_after_store)
-        looking = asyncio.ensure_future(self._look_repeatedly())
-        started()
+        tasks: list[asyncio.Task[None]] = []
         try:
+            await self._look()
+            tasks.append(asyncio.ensure_future(self._look_repeatedly()))
+            started()
             while not self._stop.is_set():
                 try:
                     await self.take_runs()
                 except StoreError as error:
                     log.warning("could not look for queued runs: %s", error)
+                except Exception:
+                    log.exception("could not take queued runs; trying again")
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), _PAUSE)
                 self._wake.clear()
@@ -75,18 +82,19 @@ class LocalWorker:
                 await asyncio.wait(self._tasks.values(), timeout=self._limits.grace)
         finally:
             unsubscribe()
-            tasks = [looking, *self._tasks.values()]
+            tasks += self._tasks.values()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(StoreError):  # the others see that this process is gone
-                await asyncio.to_thread(self._queue.remove_worker, self.id)
+                await asyncio.to_thread(self._remove)
 
     def stop(self) -> None:
         """Take no more runs, and finish those in progress; a second call releases these, too."""
         if self._stop.is_set():
             for task in self._tasks.values():
-                task.cancel()
+                # Not at once: a task that is cancelled before its first step would keep the lease of its run.
+                task.get_loop().call_soon(task.cancel)
         self._stop.set()
         self._wake.set()
 
@@ -101,19 +109,24 @@ class LocalWorker:
         if room <= 0:
             return
         now = time.monotonic()
-        self._unreadable = {id: until for id, until in self._unreadable.items() if until > now}
-        limit = room + len(self._unreadable)
-        for run_id in await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, limit):
-            if run_id in self._tasks or run_id in self._unreadable or len(self._tasks) >= self._limits.concurrency:
+        self._left_alone = {id: until for id, until in self._left_alone.items() if until > now}
+        without = list(self._left_alone)
+        for run_id in await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, room, without):
+            if run_id in self._tasks or run_id in self._left_alone or len(self._tasks) >= self._limits.concurrency:
                 continue
+            if self._stop.is_set():
+                return
             try:
                 opened = await self._queue.claim(run_id, self._queues)
             except RunBusy:  # another process was faster, or the queue is at its limit now
                 continue
             except StoreError as error:  # one unreadable run must not keep the others
                 log.error("run %s cannot begin; trying again in a minute: %s", run_id, error)
-                self._unreadable[run_id] = now + _LEFT_ALONE
+                self._left_alone[run_id] = now + _LEFT_ALONE
                 continue
+            if self._stop.is_set():  # a second stop has come too early to release this run
+                await opened.release()
+                return
             task = self._tasks[run_id] = asyncio.ensure_future(self._execute(opened))
             task.add_done_callback(lambda _, id=run_id: self._on_end(id))  # type: ignore[misc]
 
@@ -141,6 +154,7 @@ class LocalWorker:
             pass
         except StoreError as error:
             log.warning("run %s is queued again: %s", run_id, error)
+            self._left_alone[run_id] = time.monotonic() + _RETRY
         except Exception as error:
             log.exception("run %s failed inside Ropewalk and is parked", run_id)
             message = f"parked: the run cannot continue: {error}; to let a worker try again, release the run"
@@ -149,10 +163,15 @@ class LocalWorker:
     async def _look_repeatedly(self) -> None:
         while True:
             await asyncio.sleep(_BEAT)
-            try:
-                await asyncio.to_thread(self._look_after_store)
-            except StoreError as error:
-                log.warning("could not record that this process is alive: %s", error)
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            await asyncio.to_thread(self._look_after_store)
+        except StoreError as error:
+            log.warning("could not record that this process is alive: %s", error)
+        except Exception:  # without heartbeats, no run of a dead process would be released
+            log.exception("could not look after the store; trying again")
 
     def _look_after_store(self) -> None:
         """Record a heartbeat, and release the queued runs of dead processes."""
@@ -162,5 +181,13 @@ class LocalWorker:
             "version": code_version(),
             "project": self._project,
         }
-        self._queue.record_heartbeat(self.id, about)
+        with self._row_lock:
+            if self._has_ended:
+                return
+            self._queue.record_heartbeat(self.id, about)
         self._queue.release_dead(self._limits.recoveries)
+
+    def _remove(self) -> None:
+        with self._row_lock:  # a heartbeat in its thread outlives its task, and would bring the row back
+            self._has_ended = True
+            self._queue.remove_worker(self.id)

@@ -146,7 +146,13 @@ class Schedules:
             for name, schedule in self._configured.items()
             if name not in faults
         ]
-        self._timetable.replace_all(rows, self._project)
+        for name, project in self._timetable.replace_all(rows, self._project):
+            log.warning(
+                "schedule %s replaces a different one of this name in the same store, of %s;"
+                " if both are still in use, rename one of them",
+                name,
+                f"the project {project}" if project else "an app without a project",
+            )
 
     def _next_due(self, cron: str, zone: str) -> float:
         return next_due(cron, zone, datetime.fromtimestamp(self._timetable.server_time(), UTC)).timestamp()

@@ -206,16 +206,21 @@ async def _replay_file(app: App, file: Path, update: bool) -> dict[str, Any]:
         loaded = await app.load_async(file.parent / flow if isinstance(flow, str) else flow)
         replayed = await replayed_as(case, loaded)
         differences, is_updated = replayed.differences, False
-        if differences and update:
+        # Without the answer of a call, an update would replace recorded answers by a failure.
+        unrecorded = ", ".join(replayed.unrecorded) if update else ""
+        if differences and update and not unrecorded:
             updated = update_case(case, replayed)
             saved(file, case_text(file, updated))
-            # What an update cannot know, such as the answer of a call that was never recorded, still differs.
+            # What an update cannot know still differs.
             remaining = (await replayed_as(updated, loaded)).differences
             differences, is_updated = remaining or differences, not remaining
     except RopewalkError as error:
         return {"file": str(file), "passed": False, "differences": [], **failure(error), "said": explain(error)}
     rows = [difference.to_dict() for difference in differences]
-    return {"file": str(file), "passed": not rows, "updated": is_updated, "differences": rows}
+    result: dict[str, Any] = {"file": str(file), "passed": not rows, "updated": is_updated, "differences": rows}
+    if unrecorded:
+        result["said"] = escape_invisible(f"not updated, because no answer is recorded for these calls: {unrecorded}")
+    return result
 
 
 def case_text(file: Path, case: dict[str, Any]) -> str:

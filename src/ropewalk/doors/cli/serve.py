@@ -202,9 +202,9 @@ def mcp(
     project: Project = None,
     store: StoreAddress = None,
 ) -> Answer:
-    """Serve flows as the tools of an MCP server: the FILES, those of [mcp_server] in ropewalk.toml, and stored ones.
+    """Serve flows as the tools of an MCP server: the FILES, and stored ones unless [mcp_server] says otherwise.
 
-    Without FILES and [mcp_server] flows, it serves the definitions in the project directory. It uses standard
+    Without FILES, it serves [mcp_server] flows, else the definitions in the project directory. It uses standard
     input and output, as MCP clients expect; with --http it serves over HTTP.
     """
     if find_spec("mcp") is None:
@@ -272,7 +272,7 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     from ..mcp.tasks import Tasks
 
     served = config.mcp_server
-    places = [*config.served_flows, *(str(file.resolve()) for file in files)]
+    places = [str(file.resolve()) for file in files] or config.served_flows
     flows = Flows(
         app,
         places,

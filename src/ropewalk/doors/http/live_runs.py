@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from ...app.current import current_app
 from ...app.runs.liveness import status_of
 from ...errors import RopewalkError, RunBusy
 from ...events import Brief, Event
@@ -121,7 +122,8 @@ class LiveRuns:
     async def _run(self, run_id: str, start: StartRun, on_event: Callable[[Event], None]) -> Any:
         feed = self._feeds[run_id]
         try:
-            return await start(on_event)
+            with self._versions.use(current_app()):  # the version of the request, which may end before the run
+                return await start(on_event)
         finally:
             feed.end()
             del self._feeds[run_id]  # from here on the journal has everything

@@ -40,6 +40,9 @@ Since: TypeAlias = Annotated[
 Until: TypeAlias = Annotated[str | None, Query(max_length=50, description="Time before which the runs started.")]
 
 
+_YEAR_10000: Final = 253_402_300_800.0
+
+
 def instant(name: str, text: str | None) -> float | None:
     """Return a time in seconds since the epoch; one without a zone is UTC."""
     if text is None:
@@ -51,7 +54,7 @@ def instant(name: str, text: str | None) -> float | None:
             at = (time if (time := datetime.fromisoformat(text)).tzinfo else time.replace(tzinfo=UTC)).timestamp()
         except ValueError:
             at = math.nan
-    if not math.isfinite(at):
+    if not 0 <= at < _YEAR_10000:  # also nan; answers show times as dates
         form = "seconds since the epoch, or 2026-11-01T12:30:00Z"
         raise InvalidValue(f"query.{name}", f"{text!r} is not a time; write {form}")
     return at

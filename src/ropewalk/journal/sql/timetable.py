@@ -23,7 +23,8 @@ _UPSERT: Final = """
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0)
     ON CONFLICT (name) DO UPDATE SET project = excluded.project, cron = excluded.cron, timezone = excluded.timezone,
         context = excluded.context, catch_up = excluded.catch_up,
-        next = CASE WHEN s.cron = excluded.cron AND s.timezone = excluded.timezone THEN s.next ELSE excluded.next END
+        next = CASE WHEN s.cron = excluded.cron AND s.timezone = excluded.timezone AND s.next < excluded.next
+            THEN s.next ELSE excluded.next END
 """
 _COLUMNS: Final = "name, project, cron, timezone, context, catch_up, paused, next, last"
 _IS_DUE: Final = "SELECT 1 FROM schedule WHERE NOT paused AND next <= CAST(? AS float8) LIMIT 1"
@@ -113,25 +114,35 @@ class Timetable:
 
         return self._database.read(work)
 
-    def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> None:
-        """Store the schedules of a project, and delete its other ones."""
+    def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> list[tuple[str, str | None]]:
+        """Store the schedules of a project, and delete its other ones; return those that other projects have lost."""
 
-        # A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed.
-        rows_to_keep = list(rows)
+        # A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed. A
+        # later due time than the next one comes from a clock that was ahead: it would keep the schedule from running.
+        # The names are those of the store: a project that has a different schedule of the same name loses it. Workers
+        # with the same settings in other directories are no other projects.
+        rows_to_keep = {row.name: row for row in rows}
 
-        def work(connection: Connection) -> None:
-            names = {row.name for row in rows_to_keep}
-            stored = fetch(connection, "SELECT name FROM schedule WHERE project IS NOT DISTINCT FROM ?", (project,))
-            for (name,) in stored:
-                if name not in names:
+        def is_different(row: TimetableRow, times: Sequence[str], context: str) -> bool:
+            return (list(times), orjson.loads(context)) != ([row.cron, row.timezone], row.context)
+
+        def work(connection: Connection) -> list[tuple[str, str | None]]:
+            lost: list[tuple[str, str | None]] = []
+            stored = fetch(connection, "SELECT name, project, cron, timezone, context FROM schedule")
+            for name, owner, *times, context in stored:
+                row = rows_to_keep.get(name)
+                if row is None and owner == project:
                     connection.execute("DELETE FROM schedule_missed WHERE schedule = ?", (name,))
                     connection.execute("DELETE FROM schedule WHERE name = ?", (name,))
-            for row in rows_to_keep:
+                elif row is not None and owner != project and is_different(row, times, context):
+                    lost.append((name, owner))
+            for row in rows_to_keep.values():
                 context = orjson.dumps(row.context).decode()
                 values = (row.name, project, row.cron, row.timezone, context, row.catch_up, row.paused, row.next)
                 connection.execute(_UPSERT, values)
+            return lost
 
-        self._database.run_in_transaction(work)
+        return self._database.run_in_transaction(work)
 
     def pause(self, name: str) -> None:
         """Stop starting runs by a schedule until it is resumed."""
