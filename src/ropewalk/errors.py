@@ -131,6 +131,8 @@ class Action(Enum):
 
     RESUME = "to resume it: await app.resume({run_id})"
     UPGRADE = "to use the new definition: await app.resume({run_id}, FILE, upgrade=True)"
+    RETRY_CHANGED = "to use the new definition: await app.runs.retry({run_id}, definition={file}, upgrade=True)"
+    FORK_CHANGED = "to use the new definition: await app.runs.fork({run_id}, definition={file})"
     RETRY_FROM = "to run it again: await app.runs.retry({run_id}, [{node}])"
     RETRY_UPGRADED = "to run it again: await app.runs.retry({run_id}, [{node}], upgrade=True)"
     CHOOSE_NODE = "name the node to run from: await app.runs.retry({run_id}, [NODE])"

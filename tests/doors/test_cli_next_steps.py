@@ -40,10 +40,17 @@ def shop(project):
 def test_no_retry_is_offered_for_a_programs_own_failure(shop):
     shop.write("own.yaml", "kind: plan\nname: own\ncode: |\n  return int('q')\n")
     shop.write("calls.yaml", "kind: plan\nname: calls\ncode: |\n  await ship()\n")
-    failed = shop("run", "own.yaml")
+    failed = shop("run", "own.yaml", "--id", "own")
     assert failed.code == 1
     assert "ValueError" in failed.out
     assert "runs retry" not in failed.out
+
+    shop.write("own.yaml", "kind: plan\nname: own\ncode: |\n  return int('7')\n")
+    command = "runs retry own --upgrade own.yaml"
+    assert f"has changed since; run own keeps its definition; to use the new definition: ropewalk {command}\n" in (
+        shop("runs", "retry", "own").err
+    )
+    assert f"to retry it: ropewalk {command}\n" in shop("resume", "own", "own.yaml").err
     assert "runs retry" in shop("run", "calls.yaml").out
 
 

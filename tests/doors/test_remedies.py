@@ -18,6 +18,7 @@ EXAMPLE = {
     "tool": "scale:weigh",
     "server": "shop",
     "scope": "orders:write",
+    "file": "new flow.yaml",
 }
 FLAG = re.compile(r"ropewalk |--[a-z]")
 
@@ -37,7 +38,7 @@ def test_every_remedy_has_words_at_every_door(action: Action, door: Door) -> Non
     remedy = example(action)
     words = word_remedy(remedy, door)
     assert words
-    assert not re.search(r"\{(run_id|node|name|tool|server|scope)\}", words)
+    assert not re.search(r"\{(run_id|node|name|tool|server|scope|file)\}", words)
     if door is Door.PYTHON:
         assert not FLAG.search(words)
         assert "/api/" not in words

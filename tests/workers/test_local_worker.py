@@ -180,9 +180,9 @@ async def test_a_worker_takes_the_most_urgent_runs_that_it_has_room_for(tmp_path
         assert queue.count_waiting_runs() == {"default": 4}
 
 
-def make_worker(app: App, queue: RunQueue, make_job: Any = None) -> LocalWorker:
+def make_worker(app: App, queue: RunQueue, make_job: Any = None, concurrency: int | None = None) -> LocalWorker:
     return LocalWorker(
-        queue, app.project, {"default": Queue()}, WorkerLimits(grace=0),
+        queue, app.project, {"default": Queue(concurrency=concurrency)}, WorkerLimits(grace=0),
         make_job or app.jobs.for_existing, app.jobs.continue_run, lambda row, missing: {},
     )  # fmt: skip
 
@@ -223,12 +223,13 @@ async def test_a_run_whose_execution_meets_an_error_of_the_store_is_left_alone_f
             attempts.append(row.id)
             raise StoreError("the definition is damaged")
 
-        [run_id] = await project.submit(app, 1)
-        worker = make_worker(app, queue, broken)
-        for _ in range(3):
+        ids = await project.submit(app, 3)
+        worker = make_worker(app, queue, broken, concurrency=1)  # those that are left alone take no place from others
+        for n in (1, 2, 3, 3):
             await worker.take_runs()
-            await until(lambda: attempts and queue.count_waiting_runs() == {"default": 1})
-        assert attempts == [run_id]
+            await until(lambda: attempts and not worker._tasks)
+            assert len(attempts) == n
+        assert attempts == ids
 
 
 @pytest.mark.anyio

@@ -140,6 +140,18 @@ def test_a_due_time_survives_the_process_that_reserved_it(at: At) -> None:
     assert (one(90), workers.schedules.list()) == ({}, [])
 
 
+def test_a_clock_that_was_ahead_keeps_no_schedule_from_running_after_a_restart(at: At) -> None:
+    workers = Workers(at, {"s": Schedule(cron="* * * * *", flow="f.yaml", catch_up="skip")})
+    one = workers.clock("one")
+    assert one(1) == {"s": [1]}
+    assert one(60 * 24)["s"][-1] == 60 * 24
+    assert one(2) == {}
+    workers.schedules.apply()
+    assert one(3) == {"s": [3]}
+    workers.schedules.apply()
+    assert one(3.5) == {}  # each due time once
+
+
 def test_a_schedule_that_another_project_loses_is_named(at: At, caplog: pytest.LogCaptureFixture) -> None:
     mine = {"s": Schedule(cron="* * * * *", flow="f.yaml"), "t": Schedule(cron="* * * * *", flow="f.yaml")}
     Workers(at, mine)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -209,7 +209,8 @@ class Definitions:
                 if not self.imports_code:
                     message = f"{name} is a flow in Python, and was not imported, because no code of the project runs"
                     raise InvalidFlow([Problem(path="", message=message, keyword=NOT_IMPORTED)])
-                return self._of_python(load_from_python(*place))
+                flow = self._of_python(load_from_python(*place))
+                return flow if flow.file is not None else replace(flow, origin=abspath(name))
         known, version = self._files.get(name), self.cards.toolbox.version  # plans mean the tools of the toolbox
         if known is not None and known.version == version and known.stamp.still_fits(known.path):
             return known.prepared
@@ -330,18 +331,46 @@ class Definitions:
         known: tuple[Any, int, Prepared] | None = flow.known if is_plan else None
         if known is not None and known[0]() is self and known[1] == toolbox.version:
             return known[2]
-        for tool in flow.tools:
-            if toolbox.get(tool.id) is None:
-                toolbox.register(tool)
+        self._register_tools(flow.tools)
         if not is_plan:
             prepared = self._share(flow.compiled, flow.fingerprint)
             return prepared if flow.read_result is None else replace(prepared, read_result=flow.read_result)
         with source.program.located_problems():
             document = source.document_for(toolbox, self.cards.effects)
             prepared = self.get(document, source.program.as_document(document))
-        prepared = replace(prepared, read_result=source.read_result)
+        placed: Prepared = source.program.with_places(prepared)
+        prepared = replace(placed, read_result=source.read_result)
         source.known = ref(self), toolbox.version, prepared
         return prepared
+
+    def _register_tools(self, tools: Iterable[Any]) -> None:
+        for tool in tools:
+            if self.cards.toolbox.get(tool.id) is None:
+                self.cards.toolbox.register(tool)
+
+    def may_read(self, file: str) -> bool:
+        """Return True unless a recorded file is Python of which no code may run: from outside of the project."""
+        if ".py:" not in file:
+            return True
+        from .python_file import python_place
+
+        place, base = python_place(file), self.cards.directory
+        if place is None:
+            return True
+        return self.imports_code and base is not None and place[0].resolve().is_relative_to(base.resolve())
+
+    def register_recorded_tools(self, flow: Flow, origin: str) -> None:
+        """Register the tools of the Python file that a run was started from, if the run calls one that is unknown."""
+        toolbox = self.cards.toolbox
+        if ".py:" not in origin or not self.may_read(origin):
+            return
+        if any(map(toolbox.is_missing, called_by(flow, toolbox))):
+            from .python_file import load_from_python, python_place
+
+            with suppress(NotFound):  # without the file, the check names the unknown tool
+                for place in filter(None, (python_place(origin),)):
+                    source = load_from_python(*place)
+                    self._register_tools(source.done().tools if hasattr(source, "done") else source.tools)
 
     # --- what is known of it --------------------------------------------------------------------------------------
 
@@ -400,7 +429,7 @@ class Definitions:
 
     def _origin(self, prepared: Prepared) -> Any:
         """Return the file that a definition was read from, if it still has the same content."""
-        if prepared.origin is None:
+        if prepared.origin is None or not self.may_read(prepared.origin):
             return None
         from pathlib import Path
 

@@ -6,7 +6,6 @@ To start a run in a new way (a fork, a chunk of a distributed one), make its Job
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -299,6 +298,8 @@ class Jobs:
             return
         if self.flow_tools is not None:
             self.flow_tools.forget_changed(tools_of(loaded.flow.body))
+        if loaded.origin is not None:
+            context.definitions.register_recorded_tools(loaded.flow, loaded.origin)
         await self.connect_for(loaded.flow)
         if context.distributed:
             check_workers_can_call(loaded.flow, context.toolbox)
@@ -420,9 +421,8 @@ class Jobs:
         if loaded.flow_files:
             context["flows"] = dict(loaded.flow_files)
         # The record needs the file: `resume` with `upgrade` reads its current content.
-        if loaded.file is not None:
-            member = f":{loaded.file.name}" if hasattr(loaded.file, "name") else ""
-            context["file"] = os.path.abspath(loaded.file.file) + member
+        if (file := loaded.read_from) is not None:
+            context["file"] = file
         new = NewRun(
             id=run_id,
             kind=loaded.kind,

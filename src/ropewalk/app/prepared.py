@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from os.path import abspath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..errors import Problem
@@ -66,6 +67,14 @@ class Prepared:
             inside[key] = inside = dict(inside.get(key) or {})
         inside[way[-1]] = concurrency
         return document
+
+    @property
+    def read_from(self) -> str | None:
+        """The path that it was read from, with the name of a flow in Python; None for a document or a text."""
+        if self.file is None:
+            return self.origin
+        member = f":{self.file.name}" if hasattr(self.file, "name") else ""
+        return f"{abspath(self.file.file)}{member}"
 
     @property
     def definition_id(self) -> str | None:

@@ -41,6 +41,11 @@ _RETRY: Final = "POST /api/runs/{run_id}/retry"
 WORDINGS: Final[Mapping[Action, Wording]] = {
     Action.RESUME: Wording("to resume it: ropewalk resume {run_id}", "to resume it: POST /api/runs/{run_id}/resume"),
     Action.UPGRADE: Wording("to use the new definition: ropewalk resume {run_id} --upgrade FILE"),
+    Action.RETRY_CHANGED: Wording("to use the new definition: ropewalk runs retry {run_id} --upgrade {file}"),
+    Action.FORK_CHANGED: Wording(
+        "to use the new definition: ropewalk runs fork {run_id} --definition {file}",
+        "to use the new definition: POST /api/runs/{run_id}/fork with a definition",
+    ),
     Action.RETRY_FROM: Wording(
         "to run it again: ropewalk runs retry {run_id} --from {node}",
         f'to run it again: {_RETRY} with {{{{"nodes": [{{node}}]}}}}',

@@ -110,8 +110,8 @@ class LocalWorker:
             return
         now = time.monotonic()
         self._left_alone = {id: until for id, until in self._left_alone.items() if until > now}
-        limit = room + len(self._left_alone)
-        for run_id in await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, limit):
+        without = list(self._left_alone)
+        for run_id in await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, room, without):
             if run_id in self._tasks or run_id in self._left_alone or len(self._tasks) >= self._limits.concurrency:
                 continue
             if self._stop.is_set():

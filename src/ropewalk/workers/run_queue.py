@@ -35,7 +35,7 @@ _PUT: Final = "INSERT INTO queue (run, name, priority, project) VALUES (?, ?, ?,
 _IS_DUE: Final = "owner IS NULL AND (status = 'running' OR (status = 'waiting' AND due <= ?1))"
 _DUE: Final = f"""
     SELECT priority, queue.run, run.id {QUEUED} WHERE {_IS_DUE} AND queue.name = ?2 AND project IS ?3
-    ORDER BY priority, queue.run LIMIT ?4
+    AND run.id NOT IN (SELECT value FROM json_each(?5)) ORDER BY priority, queue.run LIMIT ?4
 """
 _QUEUE_OF: Final = f"SELECT queue.name {QUEUED} WHERE {_IS_DUE} AND run.id = ?2"
 _EXECUTING: Final = f"""
@@ -141,15 +141,20 @@ class RunQueue:
         self._on_put.append(on_put)
         return lambda: self._on_put.remove(on_put)
 
-    def due_runs(self, queues: Mapping[str, Queue], project: str | None, limit: int) -> list[str]:
+    def due_runs(
+        self, queues: Mapping[str, Queue], project: str | None, limit: int, without: Iterable[str] = ()
+    ) -> list[str]:
         """Return the ids of runs that may begin now, the most urgent first."""
+
+        # `without`: Ids of runs that are left alone. They take no places of a queue from the others.
+        excluded = orjson.dumps(list(without)).decode()
 
         def work(connection: Connection) -> list[str]:
             now, rows = self._clock(), []
             for name, queue in queues.items():
                 places = min(limit, self._places(connection, name, queue, now))
                 if places > 0:
-                    rows += fetch(connection, _DUE, (now, name, project, places))
+                    rows += fetch(connection, _DUE, (now, name, project, places, excluded))
             return [id for _, _, id in sorted(rows)[:limit]]
 
         return self.read(work)

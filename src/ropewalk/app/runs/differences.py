@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import DefinitionChanged, Problem
+from ...errors import Action, DefinitionChanged, Problem, Remedy, display_path
+from ...journal.protocol import ENDS, RunRow
 from ..recorded_run import require_run
 from .compare import Change, flow_changes
 
@@ -20,13 +22,22 @@ def with_differences(
     if error.run_id != run_id:
         return error  # the changed definition is that of a flow which the run calls as a tool
     row = require_run(context.store, run_id)
-    return definition_changed(run_id, flow_changes(context.definitions.get(row).flow, loaded.flow), loaded)
+    return definition_changed(row, flow_changes(context.definitions.get(row).flow, loaded.flow), loaded)
 
 
-def definition_changed(run_id: str, changes_made: list[Change], loaded: Prepared) -> DefinitionChanged:
+def definition_changed(row: RunRow, changes_made: list[Change], loaded: Prepared) -> DefinitionChanged:
     """Make the error that lists every difference, with its place in the newer file."""
-    problems = [_upgrade_error(item, loaded) for item in changes_made]
-    return DefinitionChanged(run_id, problems)
+    error = DefinitionChanged(row.id, [_upgrade_error(item, loaded) for item in changes_made])
+    error.remedy = upgrade_remedy(row, loaded.read_from)
+    return error
+
+
+def upgrade_remedy(row: RunRow, file: str | None = None) -> Remedy:
+    """Return the remedy that uses a changed definition for a run."""
+    if row.status not in ENDS:
+        return Remedy(Action.UPGRADE, {"run_id": row.id})
+    action = Action.FORK_CHANGED if row.status == "completed" else Action.RETRY_CHANGED
+    return Remedy(action, {"run_id": row.id, "file": "FILE" if file is None else display_path(Path(file))})
 
 
 def _upgrade_error(change: Change, loaded: Prepared) -> Problem:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from os import path
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import Action, JournalConflict, NotFound, NothingToRetry
+from ...errors import Action, JournalConflict, NotFound, NothingToRetry, Remedy, RopewalkError, display_path
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import Entry, Log, RunRow, Store
 from ...values import Json
+from ..file_stamp import stamp_of
 from ..recorded_run import replacement
 from .compare import AffectedParts, Change, flow_changes, place_of
-from .differences import definition_changed
+from .differences import definition_changed, upgrade_remedy
 from .instances import Instances
 
 if TYPE_CHECKING:
@@ -36,14 +37,34 @@ def current_definition(context: Context, row: RunRow) -> Prepared:
         return context.definitions.get(stored)
     started_with = row.context or {}
     file = started_with.get("root") or started_with.get("file")
-    if file is None or not path.exists(file):
-        why = (
-            "the run was started from a document, not from a file; name the file"
-            if file is None
-            else f"{file} is gone; name the file"
-        )
-        raise NotFound("definition of run", row.id, why=why).with_remedy(Action.UPGRADE, run_id=row.id)
-    return replacement(context, row, file)
+    if file is None:
+        why = "the run was started from a document, not from a file"
+    elif stamp_of(Path(file)) is None:
+        why = f"{file} is gone"
+    elif not context.definitions.may_read(file):
+        why = f"{file} is not in the project"
+    else:
+        return replacement(context, row, Path(file))
+    error = NotFound("definition of run", row.id, why=f"{why}; name the file")
+    error.remedy = upgrade_remedy(row)
+    raise error
+
+
+def changed_file(context: Context, run_id: str) -> tuple[str, Remedy] | None:
+    """Return the file that a run was started from and the remedy if the file has another definition now, or None."""
+    row = context.store.get_run(run_id)
+    if row is None or row.parent is not None:
+        return None
+    try:
+        loaded = current_definition(context, row)
+    except RopewalkError:  # the run needs the definition that is recorded with it, and no other
+        return None
+    file = loaded.root or loaded.read_from
+    return (
+        (display_path(Path(file)), upgrade_remedy(row, file))
+        if file and loaded.fingerprint != row.fingerprint
+        else None
+    )
 
 
 async def find_upgrade(
@@ -67,7 +88,7 @@ def _changed(
         return None
     created = flow_changes(context.definitions.get(row).flow, loaded.flow)
     if not upgrade:
-        raise definition_changed(row.id, created, loaded)
+        raise definition_changed(row, created, loaded)
     return loaded, created
 
 

@@ -273,7 +273,7 @@ def followed(
             if (named := event if names is None else names.of(event)) is not None:
                 display.take(named)
 
-        ended_note = _already_ended_note(app, run_id, options)
+        ended_note = _already_ended_note(app, run_id, options, source)
         with display, shown_with(app, display):
             outcome = await start(app, on_event)
         if ended_note is not None:
@@ -344,7 +344,7 @@ def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCou
     return [f"to retry what failed: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
 
 
-def _already_ended_note(app: App, run_id: str | None, options: str) -> str | None:
+def _already_ended_note(app: App, run_id: str | None, options: str, source: Path | None) -> str | None:
     """Say that the run had ended before this command, and how to retry or fork it; None if it had not."""
     row = app.runs.row(run_id) if run_id is not None else None
     if row is None or row.ended_at is None:
@@ -356,7 +356,8 @@ def _already_ended_note(app: App, run_id: str | None, options: str) -> str | Non
         return f"{note}; it is undone by run {undo}; to start again: ropewalk runs fork {quote(row.id)}{options}"
     if row.parent is not None or row.status in ("completed", "parked") or not app.store.durable:
         return note
-    return f"{note}; to retry it: ropewalk runs retry {quote(row.id)}{options}"
+    changed = "" if source is None else f" --upgrade {quote(str(source))}"
+    return f"{note}; to retry it: ropewalk runs retry {quote(row.id)}{changed}{options}"
 
 
 def _node_places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:

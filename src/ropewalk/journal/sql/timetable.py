@@ -23,7 +23,8 @@ _UPSERT: Final = """
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0)
     ON CONFLICT (name) DO UPDATE SET project = excluded.project, cron = excluded.cron, timezone = excluded.timezone,
         context = excluded.context, catch_up = excluded.catch_up,
-        next = CASE WHEN s.cron = excluded.cron AND s.timezone = excluded.timezone THEN s.next ELSE excluded.next END
+        next = CASE WHEN s.cron = excluded.cron AND s.timezone = excluded.timezone AND s.next < excluded.next
+            THEN s.next ELSE excluded.next END
 """
 _COLUMNS: Final = "name, project, cron, timezone, context, catch_up, paused, next, last"
 _IS_DUE: Final = "SELECT 1 FROM schedule WHERE NOT paused AND next <= CAST(? AS float8) LIMIT 1"
@@ -116,7 +117,8 @@ class Timetable:
     def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> list[tuple[str, str | None]]:
         """Store the schedules of a project, and delete its other ones; return those that other projects have lost."""
 
-        # A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed.
+        # A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed. A
+        # later due time than the next one comes from a clock that was ahead: it would keep the schedule from running.
         # The names are those of the store: a project that has a different schedule of the same name loses it. Workers
         # with the same settings in other directories are no other projects.
         rows_to_keep = {row.name: row for row in rows}
