@@ -60,8 +60,8 @@ def test_without_a_definition_the_whole_project_is_checked(project: Path, capfd:
     places = sorted(line.partition(": ")[0] for line in lines)
     assert (code, places) == (
         3,
-        ["7 problems; nothing has run", "broken.yaml:2:9", "jobs/job.yaml:3:54", "not checked", "plans.py:11:12", "plans.py:4:5",
-         "ropewalk.toml:3:1", "typo.yaml:1:7", "wrong.yaml:3:35"],
+        ["7 problems; nothing has run", "broken.yaml:2:9", "jobs/job.yaml:3:54", "not checked", "plans.py:11:12",
+         "plans.py:4:5", "ropewalk.toml:3:1", "typo.yaml:1:7", "wrong.yaml:3:35"],
     )  # fmt: skip
     for name in ("wrong.yaml", "broken.yaml", "typo.yaml", "plans.py"):
         (project / name).unlink()
@@ -75,9 +75,7 @@ def test_without_a_definition_the_whole_project_is_checked(project: Path, capfd:
     assert validate(capfd) == (0, [f"{project}/{line}" for line in valid])
 
 
-def test_a_schedule_whose_file_is_missing_is_a_problem_at_its_line_among_the_others(
-    project: Path, capfd: Any
-) -> None:
+def test_a_schedule_whose_file_is_missing_is_a_problem_at_its_line_among_the_others(project: Path, capfd: Any) -> None:
     toml = FILES["ropewalk.toml"].replace("61 ", "1 ").replace("jobs/job.yaml", "goood.yaml")
     (project / "ropewalk.toml").write_text(toml)
     code, lines = validate(capfd)

@@ -30,7 +30,6 @@ from ..source.document import render_problem
 from ..values import Json, did_you_mean
 from .cron import due_times, next_due, schedule_faults
 
-
 NOT_STARTED: Final = "not started"
 """The status of a configured schedule before a worker stores it."""
 

@@ -138,12 +138,15 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
 
 def _all_schedules(app: App, project: Path | None) -> list[ScheduleRow]:
     """Return the schedules of the store and of ropewalk.toml, by name."""
+    from ...workers.cron import schedule_faults
     from ...workers.schedules import configured_row
 
     configured = read_config(directory(None, project)).worker_settings.schedules
     is_missing = isinstance(app.store, MissingStore) and bool(configured)
     stored = {} if is_missing else {row.name: row for row in app.schedules.list()}
-    rows = {name: configured_row(name, schedule) for name, schedule in configured.items()} | stored
+    faults = schedule_faults(configured)  # no worker stores these
+    valid = {name: configured_row(name, schedule) for name, schedule in configured.items() if name not in faults}
+    rows = valid | stored
     return [rows[name] for name in sorted(rows)]
 
 
