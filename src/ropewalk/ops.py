@@ -13,7 +13,7 @@ from dataclasses import field
 from itertools import repeat
 from typing import Any, Final
 
-from .errors import ExpressionError, SchemaMismatch, Unfinished
+from .errors import ExpressionError, Place, SchemaMismatch, Unfinished
 from .expr.ast import Expr, Fn, Lit, Obj, Ref
 from .expr.operators import weigh
 from .fast_dataclass import dataclass
@@ -310,7 +310,8 @@ class Program:
     # when the program begins. `function` says that the text is the body of a function. The text of a `contained`
     # program is read and computed in children only. Calls of the tools in `reads` may begin together. `transforms` are
     # names in the program, each with the name under which the function is registered.
-    # `outline` is None where nobody has read the text.
+    # `outline` is None where nobody has read the text. `places` has the place of each line of the text in the file that
+    # it was made of.
 
     text: str
     tools: tuple[tuple[ProgramTool, Graph], ...] = ()
@@ -320,6 +321,7 @@ class Program:
     reads: tuple[str, ...] = ()
     transforms: tuple[tuple[str, str], ...] = ()
     outline: Outline | None = field(default=None, compare=False, metadata=DERIVED)
+    places: tuple[Place, ...] = field(default=(), compare=False, metadata=DERIVED)
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a run of the program."""

@@ -25,6 +25,7 @@ def answer(id: Any, value: object) -> None:
 
 def call(id: Any, name: str, args: dict[str, Any], token: Any) -> None:
     if name == "die":
+        print("\n".join(f"frame {number}" for number in range(args.get("frames", 0))), file=sys.stderr)
         print("last \x1b[31mwords\x1b[0m " + os.environ.get("TOKEN", ""), file=sys.stderr, flush=True)
         os._exit(args.get("code", 3))
     if name == "slow":  # and never answers

@@ -51,6 +51,42 @@ def test_calling_a_plan_runs_it() -> None:
     assert asyncio.run(inside()) == ["total"]
 
 
+@tool
+async def refuse(n: int) -> int:
+    """Fail."""
+    raise ValueError(f"no {n}")
+
+
+@plan
+async def divide(n: int) -> float:
+    """Divide."""
+
+    # The program has no docstring, no comment and no blank line before its first statement.
+
+    if n:
+        return await refuse(n)
+
+    return 1 / n
+
+
+@pytest.mark.parametrize(("n", "source"), [(0, "return 1 / n"), (2, "return await refuse(n)")])
+def test_a_failure_of_a_plan_names_its_line_in_the_file(n: int, source: str) -> None:
+    with pytest.raises(FlowFailed) as caught:
+        asyncio.run(divide(n))
+    lines = Path(__file__).read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if text.strip() == source)
+    trace = caught.value.trace
+    assert trace is not None
+    assert trace.text is not None
+    assert f'test_plan_functions.py", line {line}\n    {source}\n' in trace.text
+    if n:
+        assert "in refuse\n" in trace.text
+        assert trace.at is not None
+        assert trace.at.endswith(" in refuse")
+    else:
+        assert str(caught.value).endswith(f"test_plan_functions.py:{line}: ZeroDivisionError: division by zero")
+
+
 def test_the_signature_is_the_schema() -> None:
     async def made() -> Any:
         async with App("memory") as app:

@@ -11,6 +11,7 @@ import pytest
 
 from ropewalk import App, Tool
 from ropewalk.agents.decision import approval_tool
+from ropewalk.doors.cli.output import FailedRuns
 from ropewalk.doors.http.site import make_site
 from ropewalk.testing import ScriptedModel
 
@@ -31,6 +32,39 @@ def toolbox(count: int) -> App:
     for i in range(count):
         app.toolbox.register(Tool(f"tool{i:06}", f"Number {i}", {"type": "object"}, namespace="many", handler=dict))
     return app
+
+
+def test_a_failed_call_and_a_failed_run_say_where_in_the_answer_and_on_the_console(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App("memory")
+    app.toolbox.register(Tool("need", "Fail", {"type": "object"}, handler=lambda **arguments: arguments["n"]))
+    app.watch(FailedRuns().take)
+    document = {"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "tool", "tool": "need"}]}
+    called, _, run, _ = asking(
+        app,
+        ("POST", "/api/tools/need", {"arguments": {}}),
+        ("POST", "/api/tools/need", {"arguments": {"n": 1}}),
+        ("POST", "/api/runs", {"document": document, "runId": "r", "wait": 60}),
+        ("POST", "/api/tools/nix", {"arguments": {}}),
+    )
+    error = called.json()["error"]
+    assert error["at"].endswith(" in <lambda>")
+    assert error["stack"].endswith("KeyError: 'n'")
+    assert caplog.messages == [f"tool need: KeyError: 'n' ({error['at']})"]
+    assert run.json()["status"] == "failed"
+    assert capsys.readouterr().err == f"run r failed at a: KeyError: 'n' ({error['at']}); see `ropewalk runs show r`\n"
+
+
+def test_a_document_with_an_unknown_tool_is_not_valid_as_it_cannot_start() -> None:
+    document = {"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "tool", "tool": "nix"}]}
+    checked, started = asking(
+        App("memory"),
+        ("POST", "/api/validate", {"document": document}),
+        ("POST", "/api/runs", {"document": document}),
+    )
+    assert started.status_code == 422
+    assert (checked.json()["valid"], checked.json()["problems"]) == (False, started.json()["error"]["problems"])
 
 
 def test_tools_come_in_bounded_pages_in_one_order() -> None:

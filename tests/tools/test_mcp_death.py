@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 from patience import BOUND
+from ropewalk.errors import ToolTimeout
 from ropewalk.tools.mcp.login_errors import LoginRequired
+from ropewalk.tools.runner import Runner
+from ropewalk.tools.tool import Tool, ToolBackend
 from tiers import sampled
 
 from .mcp_lab import alive, collected, gone, group, in_call, odd_http, pid_of, python, said, servers
@@ -65,9 +68,24 @@ def test_last_words_are_shown_without_control_characters_and_secrets(monkeypatch
     async def case() -> None:
         async with servers(odd=python("mortal.py", env={"TOKEN": "${ODD_TOKEN}"})) as mcp:
             with pytest.raises(ConnectionError) as caught:
-                await mcp.call_tool("odd", "die", {"code": 7})
-        assert "MCP server 'odd' exited with code 7; its stderr ends with:\n" in str(caught.value)
-        assert "last words ***" in str(caught.value)
+                await mcp.call_tool("odd", "die", {"code": 7, "frames": 300})
+        first, cut, *rest = str(caught.value).splitlines()
+        assert (first, cut) == ("MCP server 'odd' exited with code 7; its stderr ends with:", "…")
+        assert rest == [*(f"frame {number}" for number in range(301 - len(rest), 300)), rest[-1]]
+        assert "last words ***" in rest[-1]
+        assert len(str(caught.value)) < 2000, "more is cut where it is shown"
+
+    asyncio.run(case())
+
+
+def test_a_timeout_of_a_call_says_that_its_server_was_still_starting() -> None:
+    async def case() -> None:
+        async with servers(odd={"command": sys.executable, "args": ["-c", "input()"]}) as mcp:
+            tool, backend = Tool("ask", "", {"type": "object"}), ToolBackend.mcp("odd")
+            runner = Runner(tool_resolver=lambda _: tool, backends_resolver=lambda _: [backend], mcp=mcp)
+            with pytest.raises(ToolTimeout) as caught:
+                await runner.run("ask", {}, timeout=0.05)
+        assert caught.value.reason == "no answer within 0.05 s; MCP server 'odd' was still starting"
 
     asyncio.run(case())
 

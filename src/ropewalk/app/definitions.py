@@ -338,7 +338,8 @@ class Definitions:
         with source.program.located_problems():
             document = source.document_for(toolbox, self.cards.effects)
             prepared = self.get(document, source.program.as_document(document))
-        prepared = replace(prepared, read_result=source.read_result)
+        placed: Prepared = source.program.with_places(prepared)
+        prepared = replace(placed, read_result=source.read_result)
         source.known = ref(self), toolbox.version, prepared
         return prepared
 

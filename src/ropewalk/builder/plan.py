@@ -170,6 +170,15 @@ class PlanProgram:
         self._add(source, with_def=False)
         self.code = "\n".join(line.text for line in self._lines) or "pass"
 
+    def with_places(self, prepared: Any) -> Any:
+        """Return the prepared plan with the place of each line of its program in the file."""
+        places = tuple(self.place_of(f"code:{number + 1}") for number in range(len(self._lines)))
+        body = prepared.flow.body
+        [node] = body.nodes
+        node = dataclasses.replace(node, op=dataclasses.replace(node.op, places=places))
+        body = dataclasses.replace(body, nodes=(node,))
+        return dataclasses.replace(prepared, flow=dataclasses.replace(prepared.flow, body=body))
+
     @contextmanager
     def located_problems(self) -> Iterator[None]:
         """Raise the problems of the function and those of an InvalidFlow of the block, at their places in its file."""

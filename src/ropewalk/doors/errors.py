@@ -102,6 +102,8 @@ def error_payload(error: BaseException, door: Door, message: str | None = None) 
     }
     if has_run(error):
         data["ran"] = True
+    if isinstance(error, ToolError) and error.trace is not None and door is Door.HTTP:
+        data |= error.trace.to_dict()
     if isinstance(error, OutputValidationFailed) and error.result is not None:
         data["result"] = error.result.to_dict()
     return {"error": data}

@@ -41,6 +41,7 @@ from .budgets import ends_run
 from .compile.durable import failure_from_json, failure_to_json, wait_until
 from .compile.waits import answer_of, receive
 from .frame import KEY, RUN, NodeSlot, path_of
+from .stack_trace import trace_in_program
 from .timeouts import TaskDeadline, TaskGroup, clock, deadline_of_task, deadline_timer_of
 
 ROW: Final = "row"
@@ -140,12 +141,22 @@ class ProgramHost:
             await self._run.log.append(Entry(self._path, ROW, self._node_slot.id, data, "", now, now))
         is_of_step = outcome.error in ("ToolError", "Rejected", "TimeoutError") and outcome.failed
         failed = self._failures.get(outcome.failed[0]) if is_of_step else None
+        line, places = outcome.line, self._plan.op.places
+        place = places[line - 1] if 0 < line <= len(places) else None
         if failed is not None:
+            if place is not None:
+                failed.trace = trace_in_program(place, failed.message, failed.trace, self._run)
             raise failed
         if outcome.error == "Rejected":
             node, message = self._node_slot.name, outcome.message
             raise NodeFailed(self._path, message, node=node, tool=None, kind="Rejected", retryable=False)
-        raise ExpressionError(f"line {outcome.line}: {outcome.error}: {outcome.message}")
+        text = f"{outcome.error}: {outcome.message}"
+        if place is None:
+            raise ExpressionError(f"line {line}: {text}")
+        trace = trace_in_program(place, text, None, self._run)
+        error = ExpressionError(f"{trace.at}: {text}")
+        error.__dict__["trace"] = trace  # where the failure of the node finds it
+        raise error
 
     # --- the journal ------------------------------------------------------------------------------
 

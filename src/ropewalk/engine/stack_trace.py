@@ -12,7 +12,7 @@ import linecache
 import logging
 import os
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from types import CodeType, TracebackType
@@ -24,6 +24,7 @@ from ..errors import (
     FlowFailed,
     InvalidValue,
     NodeFailed,
+    Place,
     StackTrace,
     ToolError,
     ToolTimeout,
@@ -87,6 +88,16 @@ def origin(error: BaseException) -> BaseException:
     return last
 
 
+def trace_in_program(place: Place, ending: str, inner: StackTrace | None, run: Any) -> StackTrace:
+    """Return the trace of a failure at a line of a program, with the trace of the step that it comes from."""
+    file = _shown_path(place.file, _project_of(run))
+    at, frame = f"{file}:{place.line}", f'  File "{file}", line {place.line}'
+    if place.text.strip():
+        frame += f"\n    {place.text.strip()}"
+    text = f"{frame}\n{ending}" if inner is None or not inner.text else f"{frame}\n{inner.text}"
+    return StackTrace((inner and inner.at) or run.redact(storable_text(at)), _safe_text(text, run))
+
+
 def _wrapped(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and those that Ropewalk has wrapped in it, the innermost last."""
     yield error
@@ -96,12 +107,16 @@ def _wrapped(error: BaseException) -> Iterator[BaseException]:
         yield (error := error.__cause__)
 
 
-def place_of(error: BaseException) -> str | None:
-    """Return the place in the user's code at which a call outside of runs failed; None if no such code raised it."""
+def trace_of_call(error: BaseException) -> StackTrace:
+    """Return the stack trace of a call that failed outside of runs, without the secrets that this process knows."""
     try:
-        return _place(origin(error), os.getcwd())
-    except Exception:  # noqa: BLE001 - code of the exception's class, or no working directory
-        return None
+        trace = _recorded_trace(error) or _python_trace(origin(error), _working_directory())
+    except Exception:  # noqa: BLE001 - code of the exception's class
+        trace = None
+    if trace is None:
+        return StackTrace(None, None)
+    at = None if trace.at is None else process_redaction().text(storable_text(trace.at))
+    return StackTrace(at, None if trace.text is None else _bounded_text(trace.text, str))
 
 
 def local_cause(error: BaseException | None) -> BaseException | None:
@@ -188,15 +203,21 @@ def _safe_text(text: str, run: Any) -> str | None:
     """Return a stack without secrets, of at most MAX_BYTES; None once the run has MAX_RUN_BYTES of them."""
     if run.stack_bytes >= MAX_RUN_BYTES:
         return None
+    safe = _bounded_text(text, run.redact)
+    run.stack_bytes += min(len(safe.encode()), MAX_BYTES)
+    return safe
+
+
+def _bounded_text(text: str, redact: Callable[[str], str]) -> str:
+    """Return a stack without secrets, of at most MAX_BYTES."""
     if len(text) > _MAX_CHARACTERS:  # what is cut here is not kept, so it needs no look for secrets
         text = f"{text[: _MAX_CHARACTERS // 2]}{text[-_MAX_CHARACTERS // 2 :]}"
-    safe = process_redaction().text(run.redact(storable_text(text)))
+    safe = process_redaction().text(redact(storable_text(text)))
     data = safe.encode()
     if len(data) > MAX_BYTES:
         head, tail = data[:_HEAD_BYTES], data[_HEAD_BYTES - MAX_BYTES :]
         middle = f"\n… {len(data) - MAX_BYTES:,} bytes are left out …\n"
         safe = head.decode(errors="ignore") + middle + tail.decode(errors="ignore")
-    run.stack_bytes += min(len(data), MAX_BYTES)
     return safe
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..app.app import App
 
 _START_EVENTS: Final = ("run.started", "run.resumed")
-_END_EVENTS: Final = ("run.finished", "run.waiting", "run.interrupted")
+END_EVENTS: Final = ("run.finished", "run.waiting", "run.interrupted")
 _WARNING_EVENTS: Final = ("attempt.failed", "node.failed", "run.interrupted")
 _DEBUG_EVENTS: Final = (
     "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "node.log", "state.write",
@@ -159,7 +159,7 @@ class RunLog:
         elif event.kind in ("node.finished", "node.recovered", "node.failed"):
             _current_location.set(run)
             data = {"tool": self._tools.pop(node, ""), **data}
-        if event.kind in _END_EVENTS:
+        if event.kind in END_EVENTS:
             _current_location.set(previous)
             self._runs.pop(event.run_id, None)
             for unfinished in [key for key in self._tools if key[0] == event.run_id]:

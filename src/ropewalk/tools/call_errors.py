@@ -84,9 +84,9 @@ class Failures:
             error.retryable = False  # a retry would fail in the same way
         return error
 
-    def timed_out(self, seconds: float) -> ToolTimeout:
-        """Return the error of a call that took longer than `seconds`."""
-        return ToolTimeout(self.tool_id, seconds, backend=self.backend)
+    def timed_out(self, seconds: float, cancelled: BaseException | None = None) -> ToolTimeout:
+        """Return the error of a call that took longer than `seconds`, with the notes of what was cancelled."""
+        return ToolTimeout(self.tool_id, seconds, backend=self.backend, reason=late_reason(seconds, cancelled))
 
     def input(self, cause: BaseException | str, problems: Sequence[Problem] = ()) -> ValidationFailed:
         """Return the error of invalid arguments."""
@@ -111,6 +111,13 @@ class Failures:
     def no_stream(self, cause: BaseException | str) -> StreamNotSupported:
         """Return the error of a tool that cannot stream."""
         return StreamNotSupported(self.tool_id, "stream", cause, backend=self.backend)
+
+
+def late_reason(seconds: float, cancelled: BaseException | None) -> str:
+    """Return the reason of a timeout that cancelled a call whose server was starting; "" without notes of it."""
+    listed = () if cancelled is None else attribute_of(cancelled, "__notes__", ())
+    notes = [note for note in listed if isinstance(note, str)]
+    return "; ".join([f"no answer within {seconds:g} s", *notes]) if notes else ""
 
 
 def exception_message(error: BaseException) -> str:

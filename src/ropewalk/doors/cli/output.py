@@ -14,8 +14,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from ...errors import ConfigError
+from ...events import Event
 from ...source.document import escape_invisible
-from ...telemetry.logs import RedactingFormatter, RunLocation, RunLog, log_as_json
+from ...telemetry.logs import END_EVENTS, RedactingFormatter, RunLocation, RunLog, log_as_json
 from ...tools.output import uncaptured
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 LEVEL: Final = "ROPEWALK_LOG_LEVEL"
 _LOGGER_FORMATS = (("ropewalk.modules", "%(line)s"), ("ropewalk.workers", "%(asctime)s %(message)s"))
 """Loggers shown from level `info`, with their format: what JavaScript tools print, and workers."""
+_MAX_CAUSE: Final = 500  # characters
 _LOGGER: Final = "ropewalk.cli"
 _json_handler: logging.Handler | None = None  # set while standard error is JSON lines
 
@@ -110,6 +112,27 @@ def log_events(app: App) -> None:
     """Log the events of all runs of `app`, if standard error is JSON lines."""
     if _json_handler is not None:
         app.watch(RunLog().take)
+
+
+class FailedRuns:
+    """Writes a line for each run that fails."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, Event] = {}  # the last failed node of each run in progress
+
+    def take(self, event: Event) -> None:
+        """Handle an event of a run."""
+        if event.kind == "node.failed":
+            self._failures[event.run_id] = event
+        if event.kind not in END_EVENTS:
+            return
+        failed = self._failures.pop(event.run_id, None)
+        status = event.data.get("status") if isinstance(event.data, dict) else None
+        if event.kind == "run.finished" and status in ("failed", "timeout"):
+            data: Any = failed.data if failed is not None else {}
+            cause = "" if failed is None else f" at {failed.path}: {first_line(str(data.get('message')), _MAX_CAUSE)}"
+            text = f"run {event.run_id} {status}{cause}{raised_at(data)}; see `ropewalk runs show {event.run_id}`"
+            notify(escape_invisible(text), logging.ERROR)
 
 
 def requested_log_format(words: Sequence[str]) -> Form:

@@ -28,7 +28,7 @@ from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
 from .dispatch import Answer
 from .options import AllowHost, Host, Log, LogLevel, Port, Project, RootPath, StoreAddress
-from .output import configure_logging, notify
+from .output import FailedRuns, configure_logging, logs_json, notify
 from .session import Interrupts, directory, warn_of_idle_schedules, with_app
 from .streams import write_stdout
 
@@ -116,6 +116,8 @@ def serve_project(
             raise ConfigError(f"--root-path: {error}") from None
         listening = _listen(listen.host, listen.port)
         versions = ProjectVersions(app)
+        if not logs_json():
+            app.watch(FailedRuns().take)  # of the engine, which later versions of the project use, too
         site = make_site(
             versions,
             token,

@@ -192,9 +192,9 @@ def call(
                 tool_id, arguments_by_name, on_progress=None if json else _progress, request=request
             )
         except ToolError as error:
-            from ...engine.stack_trace import place_of  # loaded late: most calls do not fail
+            from ...engine.stack_trace import trace_of_call  # loaded late: most calls do not fail
 
-            if (place := place_of(error)) is not None:
+            if (place := trace_of_call(error).at) is not None:
                 notify(f"{tool_id} failed at {place}", logging.ERROR)
             raise
         text = value if isinstance(value, str) else json_text(value)

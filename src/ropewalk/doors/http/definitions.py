@@ -123,7 +123,7 @@ async def validate(body: DocumentBody, app: Served) -> Answer:
     try:
         loaded = await load_patiently(app, size, lambda: read(app, body.document))
         await app.connect_for(loaded.flow)
-        checked = await patiently(size, lambda: app.check(loaded, unknown_tools="certain"))
+        checked = await patiently(size, lambda: app.check(loaded, unknown_tools="problem"))
     except InvalidFlow as error:
         result = await app.definitions.with_tool_problems(error)
         return Answer(validity_payload(result.problems, result.warnings, Door.HTTP))

@@ -247,6 +247,8 @@ class Explained(BaseModel):
     kind: str
     message: str
     problems: list[ProblemModel]
+    at: str | None = None
+    stack: str | None = None
 
 
 class Error(BaseModel):

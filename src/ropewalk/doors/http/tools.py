@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
 from ...app.presenters import tool_list, tool_selection
+from ...engine.stack_trace import trace_of_call
+from ...errors import ExecutionFailed, OutputValidationFailed
+from ...source.document import escape_invisible
 from ...tools.reserved import is_built_in
 from ...tools.tool import Tool
 from ...values import check_json
+from ..errors import error_message
+from ..remedies import Door
 from . import models
 from .errors import PATIENCE, Answer, Route, Served
 from .models import OWN, RequestBody
 
+log = logging.getLogger("ropewalk.tools")
 MAX_LISTED = 1_000  # tools in one page
 
 ToolId = Annotated[str, Path(max_length=500, description="namespace:name, or a name.")]
@@ -107,5 +114,11 @@ async def call(tool_id: ToolId, body: Arguments, app: Served) -> Answer:
     """Call one tool, with its validation, timeout, retries, cache and limits."""
     if is_built_in(tool_id) or str((await app.jobs.find_tool(tool_id)).id).startswith(OWN):
         raise HTTPException(403, f"{tool_id} is a part of agents and cannot be called alone; run an agent instead")
-    value = await app.call_tool(tool_id, check_json(body.arguments, "arguments"))
+    try:
+        value = await app.call_tool(tool_id, check_json(body.arguments, "arguments"))
+    except (ExecutionFailed, OutputValidationFailed) as error:
+        error.trace = trace_of_call(error)
+        place = f" ({error.trace.at})" if error.trace.at else ""
+        log.warning("%s%s", escape_invisible(error_message(error, Door.HTTP)), place)
+        raise
     return Answer({"tool": tool_id, "result": value})

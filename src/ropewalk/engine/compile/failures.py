@@ -20,7 +20,7 @@ from ...errors import (
     is_interruption,
 )
 from ...expr.ast import Arr, Obj, Ref
-from ...tools.call_errors import CANCELLED_ITSELF
+from ...tools.call_errors import CANCELLED_ITSELF, late_reason
 from ...values import Json
 from ..frame import RUN, Frame, NodeSlot, path_of
 from ..stack_trace import trace_of
@@ -43,7 +43,9 @@ def failure(
         task_deadline.forgive()
         if task_deadline.task.cancelling() > task_deadline.before:
             return exc  # another cancellation came from outside
-        return node_failure(ToolTimeout(node_slot.tool or node_slot.id, node_slot.limit or 0.0), node_slot, frame)
+        seconds = node_slot.limit or 0.0
+        late = ToolTimeout(node_slot.tool or node_slot.id, seconds, reason=late_reason(seconds, exc))
+        return node_failure(late, node_slot, frame)
     if task_deadline is not None:
         task_deadline.forgive()  # the tool answered its cancellation with its own error
     if node_slot.direct is not None and not isinstance(exc, ExpressionError) and not is_interruption(exc):

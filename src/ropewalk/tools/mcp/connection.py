@@ -77,6 +77,7 @@ _SDK_LOGGERS: Final = (
     "mcp.shared.jsonrpc_dispatcher",
 )
 _MAX_INPUT_ROUNDS: Final = 10  # results of one call that ask for input
+_MAX_LAST_LINES: Final = 1_500  # characters of stderr in an error, which people see whole
 _LOG_WINDOW: Final = 60.0  # seconds
 _MAX_LOG_LINES: Final = 5  # per server and window
 _MAX_LOG_LINE: Final = 300  # characters
@@ -623,7 +624,7 @@ class Connection:
         if tail and self._streams is not None and self._streams.garbage:
             text += f"; it printed text that is not JSON-RPC: {self._streams.garbage!r}"
         if tail and (stderr := self.last_output()):
-            text += f"; its stderr ends with:\n{stderr}"
+            text += f"; its stderr ends with:\n{_last_lines(stderr)}"
         return without_control_characters(self.secrets.redact_error(text))
 
     @property
@@ -635,6 +636,14 @@ class Connection:
     def _address(self) -> str:
         """The address without user, password and query."""
         return re.sub(r"//[^/?#]*@", "//", self.config.url).partition("?")[0]
+
+
+def _last_lines(text: str) -> str:
+    """Return the last lines of a text that fit into a message: whole ones, or the end of the last one."""
+    if len(text) <= _MAX_LAST_LINES:
+        return text
+    end = text[-_MAX_LAST_LINES:]
+    return f"…\n{end.partition(chr(10))[2]}" if "\n" in end else f"…{end}"
 
 
 def _without_secrets(secrets: Secrets, answer: Any) -> Any:

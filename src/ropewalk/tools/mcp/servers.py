@@ -372,7 +372,11 @@ class McpServers:
         for is_last_attempt in (False, True):
             if loop in self._closed:
                 raise ConnectionError(f"{link.config} was closed; connect() opens it again")
-            connection = await link.connect(CLIENT.get())
+            try:
+                connection = await link.connect(CLIENT.get())
+            except asyncio.CancelledError as error:
+                error.add_note(f"{link.config} was still starting")  # for the error of the timeout of the call
+                raise
             request = make_request()
             try:
                 async with connection.turn() if request.tool else contextlib.nullcontext():
