@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from ropewalk import App
 from ropewalk.app.open_project import open_project
 from ropewalk.app.runs.upgrade import changed_file
+from ropewalk.doors.http.site import make_site
 from ropewalk.errors import Action, DefinitionChanged, InvalidFlow
 
 FLOWS = '''
@@ -104,7 +106,12 @@ async def test_a_changed_file_is_named_and_the_remedy_fits_the_status_of_the_run
         with pytest.raises(DefinitionChanged) as changed:
             await app.runs.retry("R1", definition=place)
         assert changed.value.remedy == changed_file(app.context, "R1")[1]
-        assert (await app.runs.retry("R1")).status == "failed"
+        transport = httpx2.ASGITransport(make_site(app, "t"))
+        head = {"Authorization": "Bearer t"}
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=head) as client:
+            retried = (await client.post("/api/runs/R1/retry", json={"wait": 20})).json()
+        assert retried["status"] == "failed"
+        assert "longp.py:fails has changed since; run R1 keeps its definition; to use" in retried["note"]
         (folder / "broken").unlink()
         assert (await app.runs.retry("R1", upgrade=True)).result == 6  # the file that is recorded
         assert changed_file(app.context, "R1") is None

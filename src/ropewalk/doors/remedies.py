@@ -8,13 +8,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import orjson
 
 from ..errors import Action, Remedy
 from ..fast_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from ..app.context import Context
 
 
 class Door(Enum):
@@ -93,3 +96,14 @@ def word_remedy(remedy: Remedy, door: Door) -> str:
         return wording.http.format_map(encoded)
     command = wording.cli.format_map({name: shlex.quote(value) for name, value in remedy.arguments.items()})
     return command if door is Door.CLI else f"{command}, on the server's host"
+
+
+def changed_file_note(context: Context, run_id: str, door: Door) -> str | None:
+    """Say that the file of a run has changed, and how to use its new definition; None if it has not."""
+    from ..app.runs.upgrade import changed_file
+
+    changed = changed_file(context, run_id)
+    if changed is None:
+        return None
+    file, remedy = changed
+    return f"{file} has changed since; run {run_id} keeps its definition; {word_remedy(remedy, door)}"

@@ -19,7 +19,7 @@ from ...errors import NotFound, RopewalkError, display_path
 from ...events import Event
 from ...source.document import escape_invisible, json_text
 from ...source.load import dump
-from ..remedies import Door, word_remedy
+from ..remedies import Door, changed_file_note
 from .arguments import read_input, read_pairs, saved
 from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Changed, Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
@@ -72,26 +72,16 @@ def retry(
     accept_results = accepted_results(accept)
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
-        if source is None and not upgrade and (note := await asyncio.to_thread(_changed_note, app, run_id)):
-            notify(note, logging.WARNING)
+        if source is None and not upgrade:
+            note = await asyncio.to_thread(changed_file_note, app.context, run_id, Door.CLI)
+            if note is not None:
+                notify(escape_invisible(f"warning: {note}"), logging.WARNING)
         return await app.runs.retry(
             run_id, from_, definition=source, upgrade=upgrade, on_event=on_event, park=not wait, accept=accept_results
         )
 
     work = followed(start, source=source, quiet=json, watch=watch, options=store_options(store, project), engine=engine)
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
-
-
-def _changed_note(app: App, run_id: str) -> str | None:
-    """Say that the file of a run has changed, and how to use its new definition; None if it has not."""
-    from ...app.runs.upgrade import changed_file
-
-    changed = changed_file(app.context, run_id)
-    if changed is None:
-        return None
-    file, remedy = changed
-    note = f"{file} has changed since; run {run_id} keeps its definition; {word_remedy(remedy, Door.CLI)}"
-    return escape_invisible(f"warning: {note}")
 
 
 def fork(

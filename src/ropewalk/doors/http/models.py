@@ -76,6 +76,7 @@ class Begun(BaseModel):
     status: Literal["running"]
     new: Literal[True] = Field(True, description="Always true: an id that already ran is answered with status 200.")
     forkedFrom: str = Field("", description="For a fork: the id of the earlier run.")
+    note: str = Field("", description="For a retry: that the run keeps its definition, although its file has changed.")
 
 
 class Result(Open):
@@ -94,6 +95,7 @@ class Result(Open):
     errors: list[Any] | None = Field(None, description="The failures, each with its node and message.")
     duration: float | None = Field(None, description="Milliseconds; absent while the run is unfinished.")
     forkedFrom: str | None = Field(None, description="For a fork: the id of the earlier run.")
+    note: str | None = Field(None, description="For a retry: that the file of the run has another definition now.")
 
 
 class RunLine(Open):

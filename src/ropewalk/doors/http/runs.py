@@ -33,7 +33,7 @@ from ...journal.protocol import NewRun as Begun
 from ...notations.records import Outcome, outcome
 from ...values import Json, check_json
 from ..errors import error_payload
-from ..remedies import Door
+from ..remedies import Door, changed_file_note
 from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
@@ -335,8 +335,10 @@ async def retry(run_id: RunId, app: Served, live: Going, body: RetryBody = _RETR
     again: their rejected results are used, or the values given for them."""
     require_run(app.store, run_id)
     nodes, accept = check_json(body.nodes, "nodes"), check_json(body.accept, "accept")
+    note = await run_sync_in_thread(app.store, lambda: changed_file_note(app.context, run_id, Door.HTTP))
+    fields: dict[str, Json] = {} if note is None else {"note": note}
     return await start_run(
-        live, run_id, body.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take, accept=accept)
+        live, run_id, body.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take, accept=accept), **fields
     )
 
 
