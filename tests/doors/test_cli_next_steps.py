@@ -46,6 +46,7 @@ def test_no_retry_is_offered_for_a_programs_own_failure(shop):
     assert "runs retry" not in failed.out
 
     shop.write("own.yaml", "kind: plan\nname: own\ncode: |\n  return int('7')\n")
+    assert shop("runs", "logs", "own", "programm").err.endswith("; did you mean program?\n")
     command = "runs retry own --upgrade own.yaml"
     assert f"has changed since; run own keeps its definition; to use the new definition: ropewalk {command}\n" in (
         shop("runs", "retry", "own").err

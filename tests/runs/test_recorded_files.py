@@ -12,7 +12,7 @@ from ropewalk import App
 from ropewalk.app.open_project import open_project
 from ropewalk.app.runs.upgrade import changed_file
 from ropewalk.doors.http.site import make_site
-from ropewalk.errors import Action, DefinitionChanged, InvalidFlow
+from ropewalk.errors import Action, DefinitionChanged, InvalidFlow, NotFound
 
 FLOWS = '''
 from pathlib import Path
@@ -117,3 +117,8 @@ async def test_a_changed_file_is_named_and_the_remedy_fits_the_status_of_the_run
         assert changed_file(app.context, "R1") is None
         file.write_text(file.read_text().replace("work(n + 1)", "work(n + 2)"))
         assert changed_file(app.context, "R1")[1].action is Action.FORK_CHANGED
+
+
+def test_a_misspelt_python_file_is_suggested(folder: Path) -> None:
+    with pytest.raises(NotFound, match=r"did you mean '.*inside/longp\.py:long'"):
+        App.open(folder).load(folder / "longpp.py:long")

@@ -32,7 +32,8 @@ def python_place(source: object) -> tuple[Path, str] | None:
 def load_from_python(file: Path, name: str) -> Any:
     """Import a Python file and return a flow of it."""
     if not file.is_file():
-        raise NotFound("file", str(file))
+        near = did_you_mean(file.name, sorted(path.name for path in file.parent.glob("*.py")))
+        raise NotFound("file", str(file), suggestion=None if near is None else f"{file.with_name(near)}:{name}")
     # `asyncio.run` fails in a running loop, after whatever the file does before it. Without one, it works.
     if asyncio._get_running_loop() is not None and (start := _find_loop_start(_tree_of(file))) is not None:
         raise InvalidFlow([_describe_program(file, start, f"{file}:{name}")])

@@ -30,6 +30,7 @@ from ...events import Event
 from ...journal.address import MissingStore
 from ...journal.protocol import ENDS
 from ...source.document import escape_invisible, json_text
+from ...values import did_you_mean
 from .agents import Transcript
 from .arguments import saved
 from .dispatch import FAILED, Answer, UsageError, run_exit_code
@@ -475,7 +476,7 @@ def logs(
         if not follow:
             lines = app.runs.logs(run_id, node)
             if not lines:
-                notify(f"no tool of {'the run' if node is None else f'a node {node!r}'} has printed or logged anything")
+                notify(_no_lines(app, run_id, node))
             return Answer(data={"lines": lines}, text="\n".join(map(_log_line, lines)))
         from .dispatch import json_line
 
@@ -493,6 +494,16 @@ def logs(
         return Answer()
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _no_lines(app: App, run_id: str, node: str | None) -> str:
+    """Say that there are no lines, with the recorded node of a similar name."""
+    text = f"no tool of {'the run' if node is None else f'a node {node!r}'} has printed or logged anything"
+    if node is None:
+        return text
+    names = {name for entry in app.context.history(run_id) for name in (entry.node, entry.path)}
+    near = None if node in names else did_you_mean(node, sorted(filter(None, names)))
+    return text if near is None else escape_invisible(f"{text}; did you mean {near}?")
 
 
 def unseen_lines(lines: Iterable[dict[str, Any]], seen: dict[str, int]) -> Iterator[dict[str, Any]]:
