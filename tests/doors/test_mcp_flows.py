@@ -251,27 +251,22 @@ def test_a_flow_that_is_not_sound_is_told_once_however_often_the_toolbox_changes
     served.write("flows/late.yaml", "kind: chain\nname: late\nnodes: [{id: a, type: tool, tool: 'silent:x'}]\n")
     served.write("flows/doubtful.yaml", "kind: chain\nname: d\nnodes: [{id: a, type: transform, input: $bb.x}]\n")
 
-    async def case(offered: set[str]) -> None:
+    async def case() -> None:
         async with App.open(served.home, store="memory") as app:
             flows = Flows(app, ["flows"], served.home)
-            assert {tool.wanted for tool in flows.offered()} & {"misspelt", "late"} == offered
+            assert {tool.wanted for tool in flows.offered()} & {"misspelt", "late"} == {"late"}
             version = flows.version()
             app.toolbox.register(Tool(name="new", description="", input_schema={"type": "object"}))
             assert flows.version() != version
             list(flows.offered())
 
-    asyncio.run(case(set()))
+    asyncio.run(case())
     assert "misspelt.yaml is not offered" in caplog.text
     (told,) = [row.getMessage() for row in caplog.records if "bad.yaml is not offered" in row.getMessage()]
     assert f"{served.home / 'flows' / 'bad.yaml'}:3:9: nodes[0]" in told
     assert "\n    nodes: [{id: a, type: tool}]\n            ^" in told
     (warned,) = [row.getMessage() for row in caplog.records if "doubtful.yaml:3" in row.getMessage()]
     assert 'unknown reference $bb, so "$bb.x" is text; if you mean text, write "$$bb.x"' in warned
-
-    # An unknown tool may be one of a server that has not answered.
-    toml = served.home / "ropewalk.toml"
-    toml.write_text(toml.read_text() + "\n[mcp.silent]\ncommand = 'cat'\n")
-    asyncio.run(case({"misspelt", "late"}))
 
 
 def test_a_stored_chain_whose_transform_is_not_registered_yet_is_left_out_and_hides_no_other(

@@ -252,10 +252,9 @@ class Flows:
 
         def load() -> Prepared:
             result = self._app.load(path)
-            toolbox = self._app.toolbox
-            # A server that has not answered may have an unknown tool, also one that the flow names without its prefix.
-            is_complete = all(toolbox.is_listed(name) for name in toolbox.spaces)
-            self._app.ensure(result, unknown_tools="problem" if is_complete else "certain")
+            # A tool with a prefix may come from a source that is connected later, such as a server or the model.
+            is_local = not any(":" in tool for tool in tools_of(result.flow.body))
+            self._app.ensure(result, unknown_tools="problem" if is_local else "certain")
             self._log_warnings(result, path)
             return result
 
