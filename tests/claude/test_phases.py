@@ -168,7 +168,7 @@ def test_settings_come_from_the_environment_the_project_and_arguments(tmp_path: 
         base_url="http://here", model="from-file", max_retries=0, timeout=5
     )
     app = App.open(tmp_path, store="memory")
-    assert app.model.settings.model == "from-file"  # type: ignore[attr-defined]
+    assert app.context.client_of("").settings.model == "from-file"  # type: ignore[attr-defined]
     (tmp_path / "ropewalk.toml").write_text("[claude]\nmodell = 3\n")
     with pytest.raises(ConfigError, match=r"\[claude\] unknown key 'modell'; did you mean model\?"):
         read_config(tmp_path, environ={})

@@ -60,5 +60,5 @@ def test_the_command_says_the_place(project: Any) -> None:
         "error: --var suffix cannot be used; text needs quotes: suffix='\"...\"'",
         "--var suffix:1:1: integer past 64 bits; send it as a string",
     ]
-    done = project("tools", "call", "upper", 'text={"a": 1, "a": 2}')
-    assert (done.code, "argument text:1:10: repeated key 'a'" in done.err) == (2, True)
+    done = project("tools", "call", "add", 'a={"a": 1, "a": 2}')
+    assert (done.code, "argument a:1:10: repeated key 'a'" in done.err) == (2, True)

@@ -67,7 +67,7 @@ def test_a_full_disk_is_told_before_a_run_and_spoils_no_file_of_before(small_dis
             rest.write(bytes(512))
     refused = scene.run("convert", "chain.yaml", "--to", "flow", "-o", str(out))
     assert (refused.code, out.read_text()) == (2, before)
-    assert f"cannot write {out}: No space left on device" in refused.err
+    assert f"cannot write {out.name}: No space left on device" in refused.err
     assert not [name for name in os.listdir(out.parent) if name.endswith(".new")]
     told = scene.run("doctor")
     assert (told.code, "its disk is full" in told.out) == (1, True), told.out

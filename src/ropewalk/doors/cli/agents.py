@@ -258,8 +258,9 @@ class _Talk:
             return  # the loop has ended meanwhile
 
     async def _next(self, sign: str) -> str | None:
-        sys.stderr.write(sign)
-        sys.stderr.flush()
+        with uncaptured():  # no output of a tool
+            sys.stderr.write(sign)
+            sys.stderr.flush()
         return None if self._keyboard is None else await self._keyboard.line()
 
     async def ask(self, tool: str, arguments: dict[str, Any]) -> bool | str:
@@ -367,8 +368,9 @@ class _Talk:
         if self._open:
             write_stdout("\n")
             self._open = False
-        sys.stderr.write(escape_invisible(text) + "\n")
-        sys.stderr.flush()
+        with uncaptured():
+            sys.stderr.write(escape_invisible(text) + "\n")
+            sys.stderr.flush()
 
 
 def _writable(_: object, output: Path | None) -> None:
