@@ -141,6 +141,7 @@ def test_a_recording_holds_the_lines_of_each_test_that_passes(project: Path) -> 
     assert lines == {"tests/test_sums.py::test_add": [5, 6, 7], "tests/test_sums.py::test_count": [11, 12, 13]}
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_every_mutant_gets_a_verdict_once(project: Path) -> None:
     assert run(project, "--results", "results", "--count", "100") == 0
     printed = (project / "printed").read_text()

@@ -83,12 +83,14 @@ def test_only_unsteady_tests_do_not_fail_the_run(tmp_path: Path) -> None:
     assert "FAILED" not in done.stdout
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_without_the_option_a_failure_fails(tmp_path: Path) -> None:
     write_suite(tmp_path, others=False)
     done = run(tmp_path, "-m", "pytest", "-n0")
     assert (done.returncode, "UNSTEADY" in done.stdout) == (1, False)
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_fixtures_of_the_session_start_again(tmp_path: Path) -> None:
     write_suite(tmp_path, others=False, setups=1, calls=0)
     done = run(tmp_path, "-m", "pytest", "-n0", "--second-try")
@@ -116,6 +118,7 @@ def test_steady_counts_failures_over_the_rounds(tmp_path: Path) -> None:
     assert "    E   AssertionError: lost the race" in done.stdout
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_steady_runs_without_stress_ng_and_names_a_run_that_breaks(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import no_such_module")
     environment = {**os.environ, "PATH": "", "PYTEST_ADDOPTS": "-p no:schemathesis"}

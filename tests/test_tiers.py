@@ -195,6 +195,7 @@ def test_slices_and_campaigns_take_their_tests_and_counts(
     assert counts in done.stdout.splitlines()[-1], done.stdout
 
 
+@pytest.mark.campaign("reliability", only=True)
 @pytest.mark.process
 def test_an_unknown_campaign_is_refused_with_the_list(tmp_path: Path) -> None:
     done = run(write_suite(tmp_path, None), "--campaign", "fuz")

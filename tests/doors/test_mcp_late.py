@@ -102,6 +102,7 @@ def test_a_flow_over_a_server_not_known_yet_can_be_resumed(
     asyncio.run(case())
 
 
+@pytest.mark.campaign("conformance", only=True)
 def test_prompts_and_resources_of_a_late_server_are_announced(served: Served) -> None:
     file = project(served)
 
@@ -189,6 +190,7 @@ def test_closing_does_not_wait_for_a_late_server(served: Served) -> None:
     asyncio.run(case())
 
 
+@pytest.mark.campaign("conformance", only=True)
 @pytest.mark.parametrize("era", sampled("conformance", reversed(ERAS), 1))
 def test_find_tools_learns_for_the_projects_selector(served: Served, era: str) -> None:
     project(served, "max_listed = 1\n").touch()

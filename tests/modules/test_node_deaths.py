@@ -41,6 +41,7 @@ async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_
     await tools.close()
 
 
+@pytest.mark.campaign("reliability", only=True)
 async def test_an_endless_loop_is_killed_at_its_time_and_the_others_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,7 @@ def test_tools_can_be_switched_off(lab: Lab) -> None:
     assert tools_of(app) == [[], [], []]
 
 
+@pytest.mark.campaign("recovery", only=True)
 @pytest.mark.node
 def test_a_server_killed_in_the_middle_of_a_phase_is_started_again(lab: Lab) -> None:
     def killing(request: Any) -> Any:

@@ -121,6 +121,7 @@ def test_what_cannot_be_written_or_says_nothing_is_refused_before_anything_is_as
     assert api.bodies == []
 
 
+@pytest.mark.campaign("recovery", only=True)
 def test_the_draft_of_before_goes_when_the_workflow_is_valid(lab: Lab, api: StandIn) -> None:
     answers = [{"content": text} for text in (say(FOUND), say(CONFIGURED), WORDS)]
     api.answer(*answers)

@@ -101,6 +101,7 @@ def test_half_a_request_is_given_up_and_bytes_now_and_then_do_not_help():
     asyncio.run(scenario())
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_body_that_stops_and_an_answer_that_is_not_read_are_given_up():
     async def scenario():
         async with serving(idle_seconds=0.3) as port:

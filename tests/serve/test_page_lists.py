@@ -28,6 +28,7 @@ def run_of(served: Served, id: str, n: int) -> str:
     return str(served.post("/api/runs", given).json()["runId"])
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_compare_picks_from_a_list_of_runs(page: Page, served: Served) -> None:
     name = f"Compared {fresh()}"
     id = stored(served, name)

@@ -72,7 +72,7 @@ def said(worker: subprocess.Popen[str]) -> str:
     return worker.stderr.read()
 
 
-@pytest.mark.campaign("reliability")
+@pytest.mark.campaign("reliability", only=True)
 @pytest.mark.parametrize("tool", sampled("reliability", ["crunch", "crunch_in_loop"], 1))
 def test_a_tool_that_holds_the_interpreter_runs_once_and_is_named(crew: Start, tool: str, scale: Scale) -> None:
     scene = busy(crew, tool, scale(2.5, 6))

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from .crew import Crew
 
 ONE = """
@@ -87,6 +89,7 @@ def test_a_tool_is_called_no_faster_than_its_limit_in_all_workers_together(crew:
     assert all(start - begun >= (at - 1) / 5 for at, start in enumerate(starts)), [start - begun for start in starts]
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_queue_begins_no_more_runs_in_a_period_than_its_limit(crew: Start) -> None:
     scene = crew(ONE, "[queues.slow]\nlimit = 3\nperiod = 1\n")
     runs = put(scene, 9, 1, queue="slow")

@@ -68,6 +68,7 @@ def test_a_dispatch_that_a_live_worker_took_and_does_not_execute_is_made_again(c
     assert scene.until_ended("x") == "completed"
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_a_run_that_a_live_worker_owns_and_does_not_execute_is_given_back(crew: Start) -> None:
     scene = crew(QUICK, "[workers]\nlease = 1.5\n")
     put(scene, "x")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tiers import sampled
+
 from .crew import Crew, ended, kill
 
 PLAN = """
@@ -35,7 +37,7 @@ ORIGINS = {"person": "", "model": "origin: model\n"}
 Start = Callable[..., Crew]
 
 
-@pytest.mark.parametrize("origin", ORIGINS)
+@pytest.mark.parametrize("origin", sampled("recovery", ORIGINS, 1))
 def test_a_program_continues_on_other_workers_after_a_kill_and_after_an_approval(crew: Start, origin: str) -> None:
     scene = crew(PLAN.format(origin=ORIGINS[origin]))
     scene.hire(2)

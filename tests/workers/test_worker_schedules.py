@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+import pytest
+
 from .crew import Crew
 
 ONE = """
@@ -21,6 +23,7 @@ def starts(crew: Crew) -> list[str]:
     return [row["runId"] for row in crew.run("runs", "ls", "--json").data if row["runId"].startswith("schedule/often/")]
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_each_time_that_is_due_starts_one_run_whatever_the_number_of_workers(crew: Start) -> None:
     scene = crew(ONE, SECONDS)
     scene.hire(2)
