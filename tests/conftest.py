@@ -82,6 +82,8 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factor
     monkeypatch.delenv("ROPEWALK_STORE", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / f"config{next(_numbers)}"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache{next(_numbers)}"))
+    if (streams := sys.modules.get("sse_starlette.sse")) is not None:  # a server that has ended here ends all streams
+        monkeypatch.setattr(streams.AppStatus, "should_exit", False)
 
 
 @pytest.fixture(autouse=True)

@@ -86,7 +86,12 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"prompt": "x", "tools": ["find"], "approve": ["fin"]}, {"approve[0]": "did you mean find?"}),
     (
         {"prompt": "x", "max_rounds": 0, "cost_budget": 0, "effort": "hihg", "cache": 3},
-        {"max_rounds": "1 or more", "cost_budget": "above 0", "effort": "did you mean high?", "cache": "true or false"},
+        {
+            "max_rounds": "1 or more",
+            "cost_budget": "above 0",
+            "effort": "did you mean high?",
+            "cache": "true, false or an object",
+        },
     ),
     ({"prompt": "x", "output_schema": {"type": "objct"}}, {"output_schema.type": "objct"}),
 ]

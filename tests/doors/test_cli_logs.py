@@ -147,8 +147,9 @@ def test_servers_say_nothing_but_json_on_standard_error(quiet: Any, words: tuple
         assert server.wait(50) == 0
     told = [line["message"] for line in lines(log.read_text())]
     if words[0] == "mcp":
-        assert told[0].startswith("offering 2 flows: ")
-        assert told[1].startswith("MCP server at http://127.0.0.1:")
-        assert told[2].startswith("clients send: Authorization: Bearer ")
+        assert told[0].startswith("offering 1 flow: ")
+        assert told[1].startswith("not offered: shout.yaml; ")
+        assert told[2].startswith("MCP server at http://127.0.0.1:")
+        assert told[3].startswith("clients send: Authorization: Bearer ")
     else:
         assert told == []

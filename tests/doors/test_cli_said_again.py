@@ -44,7 +44,7 @@ def test_a_run_that_is_over_is_not_run_and_said_to_be(project):
         [told] = [line for line in done.err.splitlines() if "nothing was executed" in line]
         assert re.fullmatch(
             r"run my run had ended before \(failed, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\); nothing was executed now; "
-            r"to retry it: ropewalk runs retry 'my run'",
+            r"to retry it: ropewalk runs retry 'my run'( --upgrade c.yaml)?",
             told,
         )
     project("run", "shout.yaml", "--id", "well", "--input", '{"text": "a"}')

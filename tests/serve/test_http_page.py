@@ -83,7 +83,7 @@ WAYS = {
 @pytest.mark.parametrize(("make", "sent"), WAYS.values(), ids=WAYS)
 async def test_under_a_path_all_addresses_have_it(make: Any, sent: str) -> None:
     root = "/ropes/walk"
-    async with App() as app:
+    async with App("memory") as app:
         transport = httpx2.ASGITransport(make(app))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
 

@@ -80,7 +80,7 @@ def test_last_words_are_shown_without_control_characters_and_secrets(monkeypatch
 
 def test_a_timeout_of_a_call_says_that_its_server_was_still_starting() -> None:
     async def case() -> None:
-        async with servers(odd={"command": sys.executable, "args": ["-c", "input()"]}) as mcp:
+        async with servers(odd={"command": sys.executable, "args": ["-c", "import time; time.sleep(600)"]}) as mcp:
             tool, backend = Tool("ask", "", {"type": "object"}), ToolBackend.mcp("odd")
             runner = Runner(tool_resolver=lambda _: tool, backends_resolver=lambda _: [backend], mcp=mcp)
             with pytest.raises(ToolTimeout) as caught:
