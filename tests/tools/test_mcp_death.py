@@ -83,9 +83,13 @@ def test_a_timeout_of_a_call_says_that_its_server_was_still_starting() -> None:
         async with servers(odd={"command": sys.executable, "args": ["-c", "import time; time.sleep(600)"]}) as mcp:
             tool, backend = Tool("ask", "", {"type": "object"}), ToolBackend.mcp("odd")
             runner = Runner(tool_resolver=lambda _: tool, backends_resolver=lambda _: [backend], mcp=mcp)
-            with pytest.raises(ToolTimeout) as caught:
-                await runner.run("ask", {}, timeout=0.05)
-        assert caught.value.reason == "no answer within 0.05 s; MCP server 'odd' was still starting"
+            for timeout in (0.05, 0.5, 5):  # the first call of a process also imports the library
+                with pytest.raises(ToolTimeout) as caught:
+                    await runner.run("ask", {}, timeout=timeout)
+                reason = f"no answer within {timeout:g} s; MCP server 'odd' was still starting"
+                if caught.value.reason == reason:
+                    break
+        assert caught.value.reason == reason
 
     asyncio.run(case())
 

@@ -129,9 +129,7 @@ class ProviderClient:
     async def _model(self) -> Model[Any]:
         loop = asyncio.get_running_loop()
         if loop not in self._models:
-            http = create_http_client(
-                timeout=_DEFAULTS["timeout"], follow_redirects=True, event_hooks={"response": [check]}
-            )
+            http = create_http_client(timeout=_DEFAULTS["timeout"], event_hooks={"response": [check]})
             self._models[loop] = self._create(http), http
         return self._models[loop][0]
 
