@@ -5,23 +5,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ..config.settings import CRON_NAMES
+
 _DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DAY_NAMES: Final = {day[:3].lower(): number for number, day in enumerate(_DAYS[:7])}
-_MACROS: Final = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
 _STEP: Final = re.compile(r"\*/([1-9]\d?)")
 
 
 def cron_text(cron: str) -> str | None:
     """Return a cron line in words; None for one that has no short words."""
-    fields = _MACROS.get(cron.strip().lower(), cron).split()
+    fields = CRON_NAMES.get(cron.strip().lower(), cron).split()
     if len(fields) == 6 and fields[0] == "0":
         fields = fields[1:]
     if len(fields) != 5:

@@ -1,8 +1,8 @@
 """Reload a changed project: new code and settings become a new version, and wrong files keep their last good one.
 
 `reload` gets the paths that have changed. A changed module or settings file makes a new app, for which every module of
-the project is imported again. If that fails, the present version stays. Definitions are read again by whoever uses
-them, so here they are only checked: `Definitions.kept` holds the last good version of each wrong one.
+the project is imported again. If that fails, the present version stays. Each use of a definition reads its
+file again, so here they are only checked: `Definitions.kept` holds the last good version of each wrong one.
 """
 
 from __future__ import annotations

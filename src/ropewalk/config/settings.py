@@ -93,6 +93,18 @@ class Rate:
     where: Location = field(default=None, compare=False, repr=False)
 
 
+CRON_NAMES: Final[Mapping[str, str]] = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+"""Names of cron lines."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """A definition that runs at set times."""

@@ -15,21 +15,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from ..config.settings import Schedule
+from ..config.settings import CRON_NAMES, Schedule
 from ..errors import ConfigError
 from ..values import did_you_mean
 
 _CHANGE_PRECISION: Final = timedelta(seconds=1)  # of the search for a change of clocks
 _FORM: Final = 'five fields, "minute hour day month weekday", or six with seconds first'
-_NAMED: Final = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
 
 
 def next_due(cron: str, zone: str, after: datetime) -> datetime:
@@ -56,14 +47,14 @@ def next_due(cron: str, zone: str, after: datetime) -> datetime:
 
 def _is_any_hour(cron: str) -> bool:
     """Return True if the field of hours begins with `*`."""
-    fields = _NAMED.get(cron.strip(), cron).split()
+    fields = CRON_NAMES.get(cron.strip(), cron).split()
     return len(fields) > 3 and fields[-4].startswith("*")
 
 
 def _next_local(cron: str, after: datetime) -> datetime:
     # Without a time zone, because cronsim steps by whole hours and so skips times where clocks change by half an hour.
     try:
-        return next(CronSim(_NAMED.get(cron.strip(), cron), after))
+        return next(CronSim(CRON_NAMES.get(cron.strip(), cron), after))
     except (CronSimError, StopIteration):
         raise ConfigError(f"{cron!r} is never due: no such date exists") from None
 
@@ -117,7 +108,7 @@ def _latest_due_times(cron: str, zone: str, first: datetime, until: datetime, li
 def check_schedule(name: str, schedule: Schedule) -> None:
     """Check the times of a schedule."""
     cron = schedule.cron
-    fields = _NAMED.get(cron.strip(), cron).split()
+    fields = CRON_NAMES.get(cron.strip(), cron).split()
     try:
         # Without the day and without the month: a field that cannot be read is another fault than a date that never
         # comes, but cronsim has one error for both.

@@ -1,7 +1,7 @@
 """The queued runs of a store in SQLite: which wait, which may begin, and which processes execute them.
 
 A queued run is one with a row in `queue` that has not ended. Its lease says who executes it, as for every run: a run
-without an owner waits, and whoever claims the lease executes it. So a process that dies loses nothing, and two
+without an owner waits, and the process that claims the lease executes it. So a process that dies loses nothing, and two
 processes never execute one run. The limits of a queue are checked in the transaction that claims the lease.
 
 Every process that executes queued runs has a row in `worker`. The clock is that of the machine.

@@ -117,7 +117,7 @@ async def retry(
         store, lambda: plan_retry(job.flow, row, store.history(run_id), store, nodes, accepted_results, to is not None)
     )
     await run_sync_in_thread(store, lambda: _check_inside(context, row, preview_plan))
-    restarted = {part.id for part, anew in preview_plan.parts if anew}
+    restarted = {part.id for part, restarts in preview_plan.parts if restarts}
     job = await jobs.for_existing(row, upgraded(start, to), set(preview_plan.keys), restarted)
     log = await store.reopen(run_id, again=True)
     async with upgrading(store, log, to):
