@@ -23,6 +23,8 @@ from .judge import judge
 from .judged import counted
 from .strict_api import StrictApi, use
 
+pytestmark = pytest.mark.process
+
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 24).decode()
 USE = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "seen"}

@@ -235,6 +235,7 @@ def test_a_circle_that_is_seen_at_the_call_only_is_an_answer() -> None:
     assert "one calls itself: one -> two -> one" in result.error
 
 
+@pytest.mark.process
 def test_thousands_of_executions_leave_nothing_behind() -> None:
     """COMPOSITE-TOOL-2"""
 

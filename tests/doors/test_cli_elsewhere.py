@@ -9,6 +9,8 @@ import pytest
 
 from patience import wait_until
 
+pytestmark = pytest.mark.process
+
 HANG = """\
 kind: chain
 name: hang

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 import yaml
+
+pytestmark = pytest.mark.process
 
 WIDE = """
 kind: chain

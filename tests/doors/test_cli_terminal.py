@@ -16,6 +16,8 @@ import pytest
 
 import fork_server
 
+pytestmark = pytest.mark.process
+
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 
 

@@ -18,6 +18,8 @@ from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.doors.mcp.resources import ProjectResources
 
+pytestmark = pytest.mark.process
+
 FAILING = "kind: chain\nname: off\nnodes: [{id: a, type: tool, tool: fail, params: {}}]\n"
 ASKING = "kind: chain\nname: ask\ninputSchema: {type: object}\nnodes: [{id: ok, type: wait, approval: 'Ship it?'}]\n"
 

@@ -70,14 +70,14 @@ def test_what_comes_together_is_committed_together(path: Path) -> None:
 
 def test_lone_entry_changes_no_thread_while_commits_are_quick(path: Path) -> None:
     async def test() -> None:
-        store = SqliteStore(path, poll=60)
+        store = SqliteStore(path, lease=600, poll=600)
+        leave_thread_out(store)
         log = await store.open(new())
-        await until(lambda: store._writer.watch._next_look > 0)  # The thread has had its first look.
-        with store._writer.lock:
-            store._writer._cost = 0.0
         commits = Commits(store)
+        store._writer._cost = 0.0
         await log.append(Entry("quick", "call"))
         assert commits.threads == ["MainThread"]
+        store._writer._thread = None
         store._writer._cost = 1.0
         await log.append(Entry("slow", "call"))
         assert commits.threads[1:] == ["ropewalk-journal"]
@@ -93,19 +93,23 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"ropewalk.journal.sqlite.store.{name}", float("inf"))
 
 
-async def resting_store(path: Path) -> SqliteStore:
-    """A store whose thread rests."""
+def leave_thread_out(store: SqliteStore) -> None:
+    """Never start the thread of the writer: what is left to the thread is not written."""
+    store._writer._thread = threading.current_thread()
+
+
+async def store_without_thread(path: Path) -> SqliteStore:
+    """A store that can write only on the event loop, and has an open run."""
     store = SqliteStore(path, lease=600, poll=600)
-    log = await store.open(new("first"))
-    await until(lambda: store._writer.watch.wait() > 1)
-    await log.finish("completed", None)
+    leave_thread_out(store)
+    await store.open(new("first"))
     return store
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_task_that_writes_alone_does_not_wait_for_the_next_turn_of_the_loop(path: Path) -> None:
     async def test() -> None:
-        store = await resting_store(path)
+        store = await store_without_thread(path)
         turns: list[None] = []
         await asyncio.sleep(0)
         asyncio.get_running_loop().call_soon(turns.append, None)
@@ -123,7 +127,7 @@ def test_a_task_that_writes_alone_does_not_wait_for_the_next_turn_of_the_loop(pa
 @pytest.mark.usefixtures("quick")
 def test_tasks_that_write_in_the_same_turn_commit_together(path: Path) -> None:
     async def test() -> None:
-        store = await resting_store(path)
+        store = await store_without_thread(path)
         logs = [await store.open(new(f"r{i}")) for i in range(5)]
         await asyncio.sleep(0)
         commits = Commits(store)
@@ -144,7 +148,7 @@ def test_tasks_that_write_in_the_same_turn_commit_together(path: Path) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_task_that_only_writes_lets_others_run(path: Path) -> None:
     async def test() -> None:
-        store = await resting_store(path)
+        store = await store_without_thread(path)
         log = await store.open(new())
         others: list[None] = []
         asyncio.get_running_loop().call_soon(others.append, None)
@@ -179,13 +183,13 @@ def test_closing_writes_what_is_left_though_the_thread_was_called_meanwhile(path
 
 def test_loop_goes_on_while_another_process_holds_the_store(path: Path) -> None:
     async def test() -> None:
-        store = SqliteStore(path, poll=60)
+        store = SqliteStore(path, lease=600, poll=600)
+        leave_thread_out(store)
         log = await store.open(new())
-        await until(lambda: store._writer.watch._next_look > 0)
         other = apsw.Connection(str(path))
-        with store._writer.lock:  # The thread's first look is over.
-            store._writer._cost = 0.0  # It will be tried on the loop.
-            other.execute("BEGIN IMMEDIATE")
+        store._writer._thread = None
+        store._writer._cost = 0.0  # It will be tried on the loop.
+        other.execute("BEGIN IMMEDIATE")
         waiting = log.append(Entry("a", "call"))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -200,11 +204,10 @@ def test_loop_goes_on_while_another_process_holds_the_store(path: Path) -> None:
 
 def test_lone_entry_does_not_overtake_what_was_handed_over(path: Path) -> None:
     async def test() -> None:
-        store = SqliteStore(path, poll=60)
+        store = SqliteStore(path, lease=600, poll=600)
+        leave_thread_out(store)
         log = await store.open(new())
-        await until(lambda: store._writer.watch._next_look > 0)
-        with store._writer.lock:
-            pass  # The thread's first look is over.
+        store._writer._thread = None
         put = store._writer.put
         late: list[tuple[Any, Any]] = []
         store._writer.put = lambda *parcel: late.append(parcel)  # type: ignore[method-assign]

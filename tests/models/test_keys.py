@@ -15,6 +15,8 @@ from ropewalk.config.secrets import process_redaction
 from .makers import MAKERS, Maker
 from .stand_in import StandIn, Turn
 
+pytestmark = pytest.mark.process
+
 
 def test_a_key_is_masked_whatever_its_variable_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_LLM", "plain-words-of-ours")

@@ -18,6 +18,8 @@ from ropewalk.agents.models import create_models
 from .makers import MAKERS, Maker
 from .stand_in import Call, StandIn, Turn
 
+pytestmark = pytest.mark.process
+
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
 ANSWER = {
     "type": "object",

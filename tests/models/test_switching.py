@@ -17,6 +17,8 @@ from .makers import MAKERS, Maker
 from .stand_in import Call, StandIn, Turn
 from .test_scenarios import ANSWER, add
 
+pytestmark = pytest.mark.process
+
 MESSAGES, CHAT, RESPONSES, GEMINI = MAKERS
 TEXT = {"type": "text", "text": "inner words"}
 FILES: list[dict[str, Any]] = [

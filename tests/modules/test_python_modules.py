@@ -20,6 +20,7 @@ from ropewalk.ir import Graph
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.protocol import NewRun
 from ropewalk.ops import Call
+from ropewalk.tools.directory import imports
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox
 
@@ -383,3 +384,22 @@ async def test_a_program_is_compiled_again_when_a_module_has_changed(tmp_path: P
     assert await value("one") == {"n": 1}
     written(tmp_path, {"x.py": source.replace("1", "7")})
     assert await value("two") == {"n": 7}
+
+
+def test_an_import_in_another_thread_does_not_disturb_the_look_for_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = written(tmp_path, {"a.py": tool("a"), "b.py": tool("b")})
+    package = imports.current_package(root)
+    package.module(root / "a.py")
+    stamp = imports.file_stamp
+
+    def slow_stamp(file: Path) -> imports.FileStamp | None:
+        monkeypatch.setattr(imports, "file_stamp", stamp)
+        other = threading.Thread(target=package.module, args=[root / "b.py"])
+        other.start()
+        other.join()
+        return stamp(file)
+
+    monkeypatch.setattr(imports, "file_stamp", slow_stamp)
+    assert imports.current_package(root) is package

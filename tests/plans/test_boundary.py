@@ -24,6 +24,7 @@ from ropewalk.plans.boundary import frames
 from ropewalk.plans.boundary.pool import MOST_PROGRAMS, Limits, Pool, ProgramStopped, _finished
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox of a child is that of Linux"),
 ]

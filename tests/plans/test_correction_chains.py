@@ -16,7 +16,7 @@ from ropewalk.errors import JournalConflict, NothingToRetry, RunBusy
 from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.values import digest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.process, pytest.mark.anyio]
 ORDER = "await order(item={})"
 FAIL = "raise ValueError('no')"
 

@@ -24,7 +24,7 @@ from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
 from ropewalk.tools.source import Source
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.process, pytest.mark.anyio]
 
 CONFIG = '[tools]\nmodules = ["reload_words"]\n'
 WORDS = """

@@ -18,6 +18,8 @@ from ropewalk.events import Event
 from ropewalk.tools.mcp.login_errors import LoginRequired
 from ropewalk.tools.mcp.servers import McpServers
 
+pytestmark = pytest.mark.process
+
 INFO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
 SCHEMA = {"type": "object"}
 TOOLS = [

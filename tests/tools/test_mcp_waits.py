@@ -17,6 +17,8 @@ from ropewalk.tools.mcp.servers import McpServers
 
 from .mcp_lab import SERVERS, HttpServer, forked, free_port, python
 
+pytestmark = pytest.mark.process
+
 LINES = ("http-2026-07-28", "http-legacy", "stdio-legacy")
 ERAS = LINES[:2]
 

@@ -48,13 +48,13 @@ class Package:
 
     def has_changed(self) -> bool:
         """Return True if an imported file has changed."""
-        return any(file_stamp(file) != mark for file, mark in self.files.items())
+        return any(file_stamp(file) != mark for file, mark in list(self.files.items()))  # Other threads import.
 
     def forget(self) -> None:
         """Remove the modules from `sys.modules`."""
 
         # Functions in progress continue to run.
-        for name in [name for name in sys.modules if name == self.name or name.startswith(f"{self.name}.")]:
+        for name in [name for name in list(sys.modules) if name == self.name or name.startswith(f"{self.name}.")]:
             del sys.modules[name]
 
     def find(self, name: str) -> Path | None:
