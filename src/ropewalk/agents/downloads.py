@@ -40,8 +40,8 @@ async def _with_content(holder: Mapping[str, Any], takes_url: TakesUrl, policy: 
     """Return a message, a block or the source of a block with the content of the files in it."""
     content, source = holder.get("content"), holder.get("source")
     if isinstance(content, list):
-        inner = [await _with_content(part, takes_url, policy) for part in content if isinstance(part, Mapping)]
-        return {**holder, "content": inner}
+        parts = [await _with_content(p, takes_url, policy) if isinstance(p, Mapping) else p for p in content]
+        return {**holder, "content": parts}
     if holder.get("type") not in _FILES or not isinstance(source, Mapping):
         return dict(holder)
     if source.get("type") == "content":

@@ -16,7 +16,7 @@ MOST_PARTS = 100_000
 SAME: Final[Any] = object()
 """An input that is not given: that of the run."""
 _ALIKE = 200
-_LEAST_OF_AN_ID = 4  # characters of an id that was cut off
+_MIN_PREFIX = 4  # characters of an id that was cut off
 
 
 def require_run(store: Store, run_id: str) -> RunRow:
@@ -24,7 +24,7 @@ def require_run(store: Store, run_id: str) -> RunRow:
     row = store.get_run(run_id)
     if row is None:
         ids = [item.id for item in store.list_runs(limit=_ALIKE)]
-        beginning = (id for id in ids if len(run_id) >= _LEAST_OF_AN_ID and id.startswith(run_id))
+        beginning = (id for id in ids if len(run_id) >= _MIN_PREFIX and id.startswith(run_id))
         raise NotFound("run", run_id, suggestion=next(beginning, None) or did_you_mean(run_id, ids))
     return row
 

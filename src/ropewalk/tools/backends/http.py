@@ -301,8 +301,8 @@ class Http:
         if not body:
             return None
         kind = response.headers.get("content-type", "")
-        place = None if request.expects_page else self._shown(request.url)
-        return read_answer(body, kind, self._secrets if self._secrets.are_in(body) else None, unlike_page=place)
+        address = None if request.expects_page else self._shown(request.url)
+        return read_answer(body, kind, self._secrets if self._secrets.are_in(body) else None, address=address)
 
     def _shown(self, url: str) -> str:
         """Return an address for messages: without user, query and secrets."""

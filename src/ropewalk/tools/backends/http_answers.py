@@ -41,10 +41,8 @@ _ENCODING: Final = re.compile(
 _HEAD: Final = 1024  # bytes in which a document names its encoding
 
 
-def read_answer(
-    body: bytes, content_type: str, secrets: Secrets | None = None, *, unlike_page: str | None = None
-) -> Json:
-    """Return the value of a body that is not empty, with `secrets` masked; `unlike_page` is an address of no page."""
+def read_answer(body: bytes, content_type: str, secrets: Secrets | None = None, *, address: str | None = None) -> Json:
+    """Return the value of a body that is not empty, with `secrets` masked; with `address`, a page is unusual."""
     header = Message()
     header["content-type"] = content_type
     # Without a slash it is no media type; the library would call it text.
@@ -64,8 +62,8 @@ def read_answer(
         data = body if secrets is None else secrets.redact_bytes(body)
         return content(data, kind or "application/octet-stream")
     text = str(_masked(text, secrets))
-    if unlike_page is not None and kind in PAGES:
-        return StandIn(text, f"an answer of the type {kind} from {unlike_page}")
+    if address is not None and kind in PAGES:
+        return StandIn(text, f"an answer of the type {kind} from {address}")
     return StandIn(text, f"an answer of the type {kind} that is {why}") if is_json else text
 
 
