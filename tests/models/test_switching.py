@@ -166,7 +166,6 @@ def test_an_unknown_price_asks_no_fallback() -> None:
     [
         ("openai:gpt-5", {"temperature": 0.2, "seed": 1}, ["temperature", "seed"]),
         ("openai-chat:gpt-5", {"temperature": 0.2, "top_p": 0.5, "seed": 1}, ["temperature", "top_p"]),
-        ("openai-chat:gpt-5.1", {"temperature": 0.2}, []),
         ("openai-chat:gpt-5.1", {"temperature": 0.2, "openai_reasoning_effort": "low"}, ["temperature"]),
         ("openai-chat:gpt-5.1", {"temperature": 0.2, "thinking": True}, ["temperature"]),
         ("openai-chat:gpt-4o", {"temperature": 0.2, "top_k": 3}, ["top_k"]),

@@ -31,7 +31,18 @@ async def imported(number: int) -> Any:
     signal = await event("ready", timeout=5)
     twice = await call_tool("double", {"number": number})
     is_later = clock() >= now()
-    return [answer.by, answer.note, answer.approved, bool(answer), refusal, signal, twice, is_later, len(uuid()), 0 <= chance() < 1]
+    return [
+        answer.by,
+        answer.note,
+        answer.approved,
+        bool(answer),
+        refusal,
+        signal,
+        twice,
+        is_later,
+        len(uuid()),
+        0 <= chance() < 1,
+    ]
 
 
 BARE = """
@@ -54,7 +65,7 @@ async def hidden(value: int) -> Any:
 @plan
 async def rebound() -> Any:
     value = recorded("RUN/first")
-    return value
+    return [value, value]
 
 
 @plan

@@ -110,7 +110,7 @@ def test_an_id_that_is_not_there_is_answered_with_the_most_similar_one(served: S
     for kind, node in (("chain", ADD["nodes"]), ("composition", [{"id": "a", "type": "TOOL", "tool": "add"}])):
         document = {"kind": kind, "id": f"{kind}-of-4711", "name": "n", "nodes": node}
         assert served.post(f"/api/definitions/{kind}", {"document": document}).status_code == 201
-    runs = "/graph /logs /actions /arguments /events /waiting /diff?with=order-4711".split()
+    runs = ["/graph", "/logs", "/actions", "/arguments", "/events", "/waiting", "/diff?with=order-4711"]
     of_run = [("GET", f"/api/runs/order-471{rest}", {}) for rest in ("", *runs, f"/content/{'0' * 64}")]
     verbs = ("stop", "retry", "undo", "resume", "fork", "approve", "send")
     of_run += [("POST", f"/api/runs/oder-4711/{verb}", {"event": "e"} if verb == "send" else {}) for verb in verbs]

@@ -1,4 +1,4 @@
-"""Images and documents at URLs, for APIs that take no URL: Ropewalk downloads them from addresses that a project allows.
+"""Images and documents at URLs, for APIs that take no URL: downloads from addresses that a project allows.
 
 An SDK would download them by rules of its own. A file that cannot be downloaded is refused like a block that the API
 refuses: the conversation continues without it, and a warning gives the reason.
