@@ -596,10 +596,10 @@ def stored(app: App, files: FlowFiles, kind: str, id: str) -> Any:
     what = f"{kind} {id}"
     if id in files:
         raise NotFound("definition", what, why=f"it is a file; name it with kind {FILE_KIND}")
-    ids = {each: [item.id for item in app.store.list_definitions(each)] for each in sorted(STORED)}
-    near = did_you_mean(id, ids.pop(kind, ()))
-    others = ((each, did_you_mean(id, names)) for each, names in ids.items())
-    near = near or next((f"{each} {name}" for each, name in others if name), None)
+    others = [each for each in STORED if each != kind]
+    shown = {item.id: f"{each} {item.id}" for each in others for item in app.store.list_definitions(each)}
+    shown |= {item.id: item.id for item in app.store.list_definitions(kind)}
+    near = shown.get(did_you_mean(id, shown) or "")
     if near is None and (file := files.nearest(id)) is not None:
         near = f"{FILE_KIND} {file}"
     raise NotFound("definition", what, suggestion=near)
