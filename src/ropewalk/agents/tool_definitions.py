@@ -463,8 +463,12 @@ def tools_to_approve(
 
     # Report every wrong name at once.
     failures = tools.failures if isinstance(tools, Toolbox) else toolbox.failures
+    by_name: dict[str, list[str]] = {}
+    for id in ids:
+        for name in {id, parse_tool_id(id).name}:
+            by_name.setdefault(name, []).append(id)
     for i, name in enumerate(approve):
-        matches = [id for id in ids if name in (id, parse_tool_id(id).name)]
+        matches = by_name.get(name, [])
         approved_ids |= dict.fromkeys(matches)
         if not matches and name not in also_allowed and name.partition(":")[0] not in failures:
             known_tools = [tool for tool in map(toolbox.get, ids) if tool is not None]

@@ -19,8 +19,8 @@ from ..tools.tool import Tool, parse_tool_id
 from ..values import Json
 
 _DESCRIPTION: Final = (
-    "Finds more tools, which you can call from your next turn on. Those that you have were chosen by the words of the "
-    f"request, which may fit others better. {HOW_TO_ASK}"
+    "Finds more tools, which you can call from your next turn on. Those that you have may not fit the task: search "
+    f"before you use one that does not fit, and before you give up. {HOW_TO_ASK}"
 )
 
 

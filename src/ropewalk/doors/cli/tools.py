@@ -367,8 +367,10 @@ def select(
             text = [line for item in data["results"] for line in _score_lines(item, query)]
         else:
             text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
-        flows = {item["name"]: os.path.join(app.project or "", item["flow"]) for item in data["results"] if "flow" in item}
-        text += [f"{name} is a flow: ropewalk run {quote(os.path.relpath(path))}" for name, path in flows.items()]
+        for item in data["results"]:
+            if "flow" in item:
+                path = os.path.relpath(os.path.join(app.project or "", item["flow"]))
+                text.append(f"{item['name']} is a flow: ropewalk run {quote(path)}")
         # An empty list does not help, so name the nearest tools that the threshold hid.
         if not rows:
             among = " among the allowed tools" if category or namespace or exclude else ""
