@@ -1,7 +1,7 @@
 """Tokens of the answers of `find_tools` over the servers of a project: python bench/find_tools.py DIRECTORY QUERIES
 
-DIRECTORY has a ropewalk.toml with `[mcp.NAME]`; QUERIES is a file with one query per line. Each query is asked alone, as
-a client of `ropewalk mcp --gateway` asks it. Tokens are counted as in `bench/tokens.py`, in the text of the answer.
+DIRECTORY has a ropewalk.toml with `[mcp.NAME]`; QUERIES is a file with one query per line. Each query is asked alone,
+as a client of `ropewalk mcp --gateway` asks it. Tokens are counted as in `bench/tokens.py`, in the text of the answer.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import sys
 from pathlib import Path
 from statistics import mean, quantiles
 
-from tokens import tokens
-
 from ropewalk.app.app import App
 from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.gateway import Tools
 from ropewalk.doors.mcp.tool_source import CallContext
+from tokens import tokens
 
 
 async def measured(directory: Path, queries: list[str]) -> None:
@@ -35,8 +34,12 @@ async def measured(directory: Path, queries: list[str]) -> None:
             print(f"left out: {name}: {why}")
         p25, p50, p75 = quantiles(sizes, n=4)
         p90 = quantiles(sizes, n=10)[-1]
-        print(f"tokens of an answer: p25 {p25:,.0f}, p50 {p50:,.0f}, p75 {p75:,.0f}, p90 {p90:,.0f}, most {max(sizes):,}")
-        print(f"full schemas in an answer: {mean(counts):.2f}; tokens of the definition of find_tools: {tokens(definition)}")
+        print(
+            f"tokens of an answer: p25 {p25:,.0f}, p50 {p50:,.0f}, p75 {p75:,.0f}, p90 {p90:,.0f}, most {max(sizes):,}"
+        )
+        print(
+            f"full schemas in an answer: {mean(counts):.2f}; tokens of the definition of find_tools: {tokens(definition)}"
+        )
 
 
 if __name__ == "__main__":

@@ -69,9 +69,10 @@ def test_a_model_finds_the_tool_that_the_words_of_the_prompt_did_not() -> None:
     )
     asyncio.run(chat(model, WEAK, approve=["mail:send_mail"], ask=allow))
     first, second, third = seen(model)
-    assert SEARCH in first
-    assert len(first) == 2  # with the one that is nearest
-    assert second == third == sorted([SEARCH, "send_mail", *({"get_weather", *first} - {SEARCH, "send_mail"})])
+    assert len(first) == 2  # the search, and the nearest tool
+    assert {SEARCH, "send_mail"} & {*first} == {SEARCH}
+    assert second == third
+    assert {*first, "send_mail", "get_weather"} <= {*second}
     assert sent == ["Ann"]
     assert asked == [("mail:send_mail", {"to": "Ann"})]  # a search is not asked about
     found = json.loads(str(results_in(model.requests[1])[0]["content"]))["found"]
@@ -108,7 +109,9 @@ def test_a_tool_that_was_found_stays_for_the_next_prompt_and_the_search_does_not
     assert asyncio.run(run())[-1] == ["get_weather", "list_files"]
 
 
-@pytest.mark.parametrize(("options", "searches"), [({}, True), ({"threshold": 0.3}, False), ({"exclude_tools": IDS[1:]}, False)])
+@pytest.mark.parametrize(
+    ("options", "searches"), [({}, True), ({"threshold": 0.3}, False), ({"exclude_tools": IDS[1:]}, False)]
+)
 def test_select_adds_a_search_unless_a_threshold_or_a_filter_forbids_it(
     options: dict[str, Any], searches: bool
 ) -> None:
@@ -142,5 +145,7 @@ def test_an_agent_sees_the_offered_tools_and_those_that_it_finds_also_after_a_re
 
 def test_an_offered_tool_must_be_one_of_the_tools() -> None:
     document = {"kind": "agent", "name": "a", "prompt": "go", "tools": IDS, "offered": ["list_file"]}
-    with pytest.raises(InvalidFlow, match=r"offered\[0\]: 'list_file' is not one of the tools; did you mean list_files"):
+    with pytest.raises(
+        InvalidFlow, match=r"offered\[0\]: 'list_file' is not one of the tools; did you mean list_files"
+    ):
         App("memory", tools=TOOLS).load(document)

@@ -85,7 +85,7 @@ def test_flows_and_saved_plans_are_found_and_parts_of_agents_are_not_offered(tmp
             others = [Tools(app), PlanOperations(app, saved_only=True)]
             catalogue = Catalogue(Finder(app), [Flows(app, ["*.yaml"], tmp_path)], others, max_listed=1)
             await catalogue.connect()
-            assert sorted(catalogue.tools) == ["shout", "upper", "whisper"]
+            assert {*catalogue.tools} == {"shout", "upper", "whisper", "find_tools", "call_tool", "read_value"}
             find, call = (catalogue.listed[name] for name in ("find_tools", "call_tool"))
             queries = ["shout at neighbours", "whisper to friend", "upper case"]
             found = (await find.call({"queries": queries}, CallContext())).structured_content
@@ -99,7 +99,12 @@ def test_flows_and_saved_plans_are_found_and_parts_of_agents_are_not_offered(tmp
 def test_many_long_definitions_are_answered_in_few_words() -> None:
     def long_tool(number: int) -> Tool:
         properties = {f"field_{n}": {"type": "string", "description": "An option. " * 9} for n in range(9)}
-        schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": properties, "required": ["field_1"]}
+        schema = {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "properties": properties,
+            "required": ["field_1"],
+        }
         return Tool(f"paint_{number}", f"Paint wall {number}. Then more. " * 9, schema, handler=lambda **_: None)
 
     async def case() -> None:

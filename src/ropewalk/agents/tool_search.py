@@ -57,9 +57,7 @@ def search_tool(search: Callable[[Search, Collection[str]], Results]) -> Tool:
 
     id = parse_tool_id(FIND_MORE)
     schema: dict[str, Json] = {"type": "object", "properties": {"queries": QUERIES}, "required": ["queries"]}
-    return Tool(
-        id.name, _DESCRIPTION, schema, namespace=id.namespace, annotations={"readOnlyHint": True}, handler=find
-    )
+    return Tool(id.name, _DESCRIPTION, schema, namespace=id.namespace, annotations={"readOnlyHint": True}, handler=find)
 
 
 def visible_tools(offered: Sequence[str], trace: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -109,8 +109,9 @@ class Plans:
         tools = {python_name(tool.id): tool for tool in self.context.toolbox.list() if tool.namespace != OWN}
         ids = {tool.id: name for name, tool in tools.items()}
         by_name = {name: id for id, name in ids.items()}
-        # The selector ranks in a thread; the tools are those of before, whatever changes meanwhile.
-        results = (await asyncio.to_thread(self.context.selection.search, search, ids, by_name)).renamed(ids)
+        # The selector ranks in a thread; the tools are those of before, whatever changes meanwhile. No threshold: the
+        # best tools are offered even if none fits well, and each score says how well.
+        results = (await asyncio.to_thread(self.context.selection.search, search, ids, by_name, 0)).renamed(ids)
         effects = {found.key: facts_of_tool(self.context, tools[found.key].id).effect for found in results.found}
         stubs, lines = results.in_two_densities(
             lambda found: f"# {effects[found.key]}\n{stub(tools[found.key], found.key)}",

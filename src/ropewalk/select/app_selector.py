@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import StoreError
 from ..journal.address import run_sync_in_thread
 from ..values import Json
+from .search import NEAR, first_exact
 
 if TYPE_CHECKING:
     from ..journal.protocol import Store
@@ -58,13 +59,14 @@ class Selection:
         return self._past[1]
 
     def search(
-        self, search: Search, among: Collection[str], names: Mapping[str, str] = MappingProxyType({})
+        self,
+        search: Search,
+        among: Collection[str],
+        names: Mapping[str, str] = MappingProxyType({}),
+        threshold: float = NEAR,
     ) -> Results:
         """Return the best of some tools for the queries of a model; `names` are further names of these tools."""
-        from .search import first_exact
-
-        # No threshold: the best tools are offered even if none fits well, and each score says how well.
-        options: dict[str, Any] = {"allowTools": list(among), "threshold": 0}
+        options: dict[str, Any] = {"allowTools": list(among), "threshold": threshold}
         ids = {**{id: id for id in among}, **names}
 
         def rank(query: str, limit: int) -> list[tuple[str, float]]:

@@ -19,6 +19,8 @@ from .options import THRESHOLD
 MAX_QUERIES: Final = 10
 MAX_LIMIT: Final = 50
 USUAL_LIMIT: Final = 8
+NEAR: Final = 0.1
+"""The least score of a result for a model, lower than usual: near misses are better for it than nothing."""
 HOW_TO_ASK: Final = (
     'Word a query as an operation and an object, in English: "create issue", "list open pull requests". '
     "Send one query per task."

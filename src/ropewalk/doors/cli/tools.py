@@ -367,10 +367,7 @@ def select(
             text = [line for item in data["results"] for line in _score_lines(item, query)]
         else:
             text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
-        for item in data["results"]:
-            if "flow" in item:
-                path = os.path.relpath(os.path.join(app.project or "", item["flow"]))
-                text.append(f"{item['name']} is a flow: ropewalk run {quote(path)}")
+        text += _flow_lines(app, data["results"])
         # An empty list does not help, so name the nearest tools that the threshold hid.
         if not rows:
             among = " among the allowed tools" if category or namespace or exclude else ""
@@ -380,6 +377,12 @@ def select(
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project)
+
+
+def _flow_lines(app: App, results: list[dict[str, Any]]) -> list[str]:
+    """Say how to run those of the results that are flows of the project."""
+    flows = {item["name"]: os.path.join(app.project or "", item["flow"]) for item in results if "flow" in item}
+    return [f"{name} is a flow: ropewalk run {quote(os.path.relpath(path))}" for name, path in flows.items()]
 
 
 def _check_names(app: App, namespace: str | None, category: str | None, exclude: tuple[str, ...]) -> None:

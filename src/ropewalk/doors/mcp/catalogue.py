@@ -28,6 +28,7 @@ from ...journal.tool_usage import current_source
 from ...select.search import (
     HOW_TO_ASK,
     LIMIT,
+    NEAR,
     QUERIES,
     USUAL_LIMIT,
     Results,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ropewalk.mcp.server")
 
-_THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
 # Seconds for which an unchanged tool is called without a look at all the others. The server looks every second for
 # clients that have a list, so that no call has to.
 _MAX_AGE: Final = 2.0
@@ -84,7 +84,7 @@ class Finder:
         """Return names and scores of the tools that fit a query, the best first."""
         toolbox = self._app.toolbox
         names = {item.id: name for name, item in tools.items() if toolbox.get(item.id) is not None}
-        options: dict[str, Any] = {"maxResults": limit, "threshold": _THRESHOLD}
+        options: dict[str, Any] = {"maxResults": limit, "threshold": NEAR}
         rows: list[dict[str, Any]] = []
         if names:
             rows += self._app.selector.select(query, allowTools=list(names), **options)["results"]
