@@ -45,7 +45,7 @@ class Described(Protocol):
 
     @property
     def description(self) -> str:
-        """What the tool does."""
+        """The description of the tool."""
         ...
 
     @property
@@ -79,7 +79,7 @@ class Results(NamedTuple):
 
     @property
     def remarks(self) -> dict[str, Json]:
-        """What an answer says besides its tools: what each of several queries has found, and that no tool fits."""
+        """The fields of an answer next to its tools: the names that each query has found, and a note if no tool fits."""
         remarks: dict[str, Json] = {}
         if len(self.by_query) > 1:
             remarks["queries"] = {query: list[Json](keys) for query, keys in self.by_query.items()}
@@ -112,7 +112,7 @@ class Results(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What a model searches for."""
+    """The queries of a model, and the largest number of results."""
 
     queries: list[str]
     limit: int
