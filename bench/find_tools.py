@@ -34,12 +34,9 @@ async def measured(directory: Path, queries: list[str]) -> None:
             print(f"left out: {name}: {why}")
         p25, p50, p75 = quantiles(sizes, n=4)
         p90 = quantiles(sizes, n=10)[-1]
-        print(
-            f"tokens of an answer: p25 {p25:,.0f}, p50 {p50:,.0f}, p75 {p75:,.0f}, p90 {p90:,.0f}, most {max(sizes):,}"
-        )
-        print(
-            f"full schemas in an answer: {mean(counts):.2f}; tokens of the definition of find_tools: {tokens(definition)}"
-        )
+        shares = f"p25 {p25:,.0f}, p50 {p50:,.0f}, p75 {p75:,.0f}, p90 {p90:,.0f}, max {max(sizes):,}"
+        print(f"tokens of an answer: {shares}; {mean(counts):.2f} full schemas")
+        print(f"tokens of the definition of find_tools: {tokens(definition):,}")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class Results(NamedTuple):
 
     @property
     def remarks(self) -> dict[str, Json]:
-        """The fields of an answer next to its tools: the names that each query has found, and a note if no tool fits."""
+        """The fields of an answer next to its tools: the names that each query found, and a note if no tool fits."""
         remarks: dict[str, Json] = {}
         if len(self.by_query) > 1:
             remarks["queries"] = {query: list[Json](keys) for query, keys in self.by_query.items()}

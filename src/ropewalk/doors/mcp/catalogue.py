@@ -166,7 +166,7 @@ _OUTPUT: Final[dict[str, Json]] = {
     "properties": {
         "tools": {"type": "array", "items": _ROW},
         "more": {**_NAMES, "description": "The other results: name(required parameters): what it does."},
-        "queries": {"type": "object", "additionalProperties": _NAMES, "description": "The names that each query has found."},
+        "queries": {"type": "object", "additionalProperties": _NAMES, "description": "Names that each query found."},
         "total": {"type": "integer"},
         "fits": {"type": "boolean"},
         "note": {"type": "string"},
