@@ -433,6 +433,14 @@ class NothingToRetry(RopewalkError):
         super().__init__(f"run {run_id}: {message}")
 
 
+class RunNotBegun(RopewalkError):
+    """The run of a schedule could not begin, so it has neither a definition nor steps; its recorded error says why."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id}: it could not begin; its error says why")
+
+
 class NothingToUndo(RopewalkError):
     """The run has nothing to undo, or cannot be undone now; the text says why and what to do instead."""
 

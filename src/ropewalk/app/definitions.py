@@ -30,6 +30,7 @@ from ..notations.registry import NOTATIONS, Compiled, kind_of_file, merge_proble
 from ..values import digest, gc_disabled
 from .preflight import Cards, called_by, check_cycles, lacking
 from .prepared import Prepared
+from .recorded_run import require_begun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,8 +189,9 @@ class Definitions:
 
     def _of_run(self, row: RunRow) -> Prepared:
         """Prepare the definition that a run was started with, or upgraded to."""
+        require_begun(row)
         started_with = row.context or {}
-        prepared = self.get({**row.document, "kind": row.kind}, root=started_with.get("root"))
+        prepared = self.get({**(row.document or {}), "kind": row.kind}, root=started_with.get("root"))
         if flow_files := started_with.get("flows"):
             self.cards.flow_files.update(flow_files)
             prepared = replace(prepared, flow_files=tuple(flow_files.items()))

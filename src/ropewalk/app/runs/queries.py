@@ -12,7 +12,7 @@ from ...argument_checks import require_type, wrong_type
 from ...duration import read_duration
 from ...events import Event
 from ...journal.address import run_sync_in_thread
-from ...journal.protocol import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
+from ...journal.protocol import ENDS, SCHEDULE, STATUSES, Definition, Entry, Pruned, RunRow, statuses
 from ...journal.sql.rows import CHUNK
 from ...notations.records import Outcome, outcome
 from ...notations.registry import NOTATIONS
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .contents import Content
 
 MOST = 100_000
-KINDS: Final = (*NOTATIONS, CHUNK, "schedule")
+KINDS: Final = (*NOTATIONS, CHUNK, SCHEDULE)
 """Kinds of runs: those of definitions, chunks of large maps, and schedules that could not start."""
 _PAGE: Final = 500
 
