@@ -284,7 +284,6 @@ class Answer(JSONResponse):
         return orjson.dumps(content)
 
 
-PATIENCE: Final = 2.0  # seconds for servers to connect; a silent server must not delay the answer
 SMALL: Final = 32_768  # bytes of a body that are read at once: some milliseconds
 
 

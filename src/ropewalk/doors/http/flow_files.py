@@ -5,20 +5,25 @@ The id in a request is compared with the listed ids. It never becomes a path.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...app.flow_list import FlowFile, FlowList
+from ...app.flow_list import FlowFile, FlowList, is_definition
+from ...app.flow_problems import problems_within, schedule_faults
 from ...app.presenters import definition_details, definition_line
-from ...errors import NotFound, RopewalkError
+from ...check import Checked
+from ...deadline import in_thread
+from ...errors import InvalidFlow, NotFound, Problem, RopewalkError
 
 if TYPE_CHECKING:
     from ...app.app import App
     from ...app.prepared import Prepared
 
 FILE_KIND: Final = "file"
+PATIENCE: Final = 2.0  # seconds for servers to connect; a silent server must not delay the answer
 log = logging.getLogger("ropewalk.http")
 
 
@@ -32,6 +37,8 @@ class FlowFiles:
         self.lacks_tools = False
         """Whether the last list lacks plans, since servers have not listed the tools that they name."""
         self._items: dict[str, tuple[FlowFile, dict[str, Any]]] = {}
+        self._problems: dict[str, tuple[tuple[FlowFile, int], Sequence[Problem]]] = {}  # by id; for which file and tools
+        self._checking: asyncio.Task[None] | None = None
 
     def list_items(self) -> Iterator[dict[str, Any]]:
         """Yield one item of the list for each valid file."""
@@ -47,6 +54,40 @@ class FlowFiles:
                 if self._list.is_named and id not in self._reported:  # the user named it, so an omission would mislead
                     self._reported.add(id)
                     log.warning("%s is not listed: %s", file.path, error)
+
+    async def problems(self) -> list[Problem]:
+        """Return what is wrong with the definitions and schedules of the project; wait a moment for its servers."""
+        if self._checking is None or self._checking.done():  # else servers are silent, and the last check answers
+            self._checking = asyncio.create_task(self._check())
+            await asyncio.wait([self._checking], timeout=PATIENCE)
+        faults = schedule_faults(self._app.settings.schedules).values()
+        listed = [problem for error in faults for problem in error.problems]
+        return list(dict.fromkeys([*listed, *(item for _, problems in self._problems.values() for item in problems)]))
+
+    async def _check(self) -> None:
+        """Check the definitions whose files or tools have changed."""
+        files = await asyncio.to_thread(self._list.look)
+        for id, file in files.items():
+            known, item = self._problems.get(id), self._items.get(id)
+            # Without an item it is wrong, or files in its directory may have changed.
+            is_known = known is not None and item is not None and item[0] == file
+            if file.stamp and not (is_known and known[0] == (file, self._app.toolbox.version)):
+                problems = await problems_within(PATIENCE, self._checked(file))
+                if problems is not None:
+                    self._problems[id] = (file, self._app.toolbox.version), problems
+        self._problems = {id: self._problems[id] for id in files if id in self._problems}
+
+    async def _checked(self, file: FlowFile) -> Checked:
+        """Check a definition, in a thread, and with its servers."""
+        if not self._list.is_named and not await asyncio.to_thread(is_definition, file):
+            return Checked(problems=(), warnings=())
+        definitions = self._app.definitions
+        try:
+            loaded = await definitions.connecting(lambda: in_thread(lambda: self._app.load(file.path)))
+        except InvalidFlow as error:
+            raise await definitions.with_tool_problems(error) from None
+        await self._app.connect_for(loaded.flow)
+        return await in_thread(lambda: definitions.check(loaded, unknown_tools="problem"))
 
     def details(self, id: str) -> dict[str, Any]:
         """Return one flow with its document and its graph."""
