@@ -195,8 +195,8 @@ class Reloader:
         """Check all definitions, and keep the last good version of each that is wrong."""
         app = self._versions.app
         self._flows = self._look(app)
-        paths = {str(file.path) for file in self._flows.values()}
-        for path in self._good.keys() - paths:
+        paths = [str(file.path) for file in self._flows.values()]
+        for path in self._good.keys() - set(paths):
             del self._good[path]
             app.definitions.kept.pop(path, None)
         known, self._flow_problems = self._flow_problems, dict.fromkeys(paths, ())

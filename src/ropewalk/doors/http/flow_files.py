@@ -68,10 +68,10 @@ class FlowFiles:
         """Check the definitions whose files or tools have changed."""
         files = await asyncio.to_thread(self._list.look)
         for id, file in files.items():
-            known, item = self._problems.get(id), self._items.get(id)
             # Without an item it is wrong, or files in its directory may have changed.
-            is_known = known is not None and item is not None and item[0] == file
-            if file.stamp and not (is_known and known[0] == (file, self._app.toolbox.version)):
+            known, item = self._problems.get(id), self._items.get(id)
+            is_known = known is not None and known[0] == (file, self._app.toolbox.version)
+            if file.stamp and not (is_known and item is not None and item[0] == file):
                 problems = await problems_within(PATIENCE, self._checked(file))
                 if problems is not None:
                     self._problems[id] = (file, self._app.toolbox.version), problems
