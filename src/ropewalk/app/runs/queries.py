@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...argument_checks import require_type, wrong_type
+from ...config.secrets import process_redaction
 from ...duration import read_duration
 from ...events import Event
 from ...journal.address import run_sync_in_thread
@@ -239,7 +240,7 @@ class RunService:
             "undo": shown_undo(self.context, row, history if page.next is None and not after else None),
             "budgets": budgets_of(self.store, row),
             "owner": row.owner,
-            "input": row.input,
+            "input": process_redaction().value(row.input),
             "result": answer.get("result"),
             "error": row.error,
             "endings": earlier_endings(history),

@@ -26,6 +26,7 @@ from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.memory import MemoryStore
 from ...journal.protocol import Entry, RunRow
+from ...config.secrets import process_redaction
 from ...redaction import Redaction
 from ...tools.backends.route import Args, OnProgress, Route
 from ...tools.bound_call import Bound, Rules, bind_route
@@ -120,7 +121,8 @@ async def recorded_arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
         async with asyncio.timeout(MAX_SECONDS):
             await replay.execution
     secrets, found = replay.job.secrets, {**arguments_in_rows(history), **recorder.arguments}
-    return {path: secrets.value(args) if secrets else args for path, args in found.items()}
+    known = process_redaction()
+    return {path: known.value(secrets.value(args) if secrets else args) for path, args in found.items()}
 
 
 def _decisions(history: Iterable[Entry]) -> Iterable[Entry]:

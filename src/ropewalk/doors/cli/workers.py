@@ -127,10 +127,11 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
                 _run_text(d),
                 d["next"] or ("paused" if d["paused"] else "-"),
                 _missed(d),
+                (d["error"] or "-").partition("\n")[0],
             )
             for d in data
         ]
-        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT", "MISSED")
+        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT", "MISSED", "ERROR")
         return Answer(data=data, text=columns(head, table) if data else "no schedules")
 
     return with_app(work, project=project, store=store, tools=False)

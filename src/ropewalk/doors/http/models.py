@@ -404,6 +404,7 @@ class Schedule(BaseModel):
     paused: bool
     last: str | None = Field(description="The last due time for which a run was started.")
     status: str | None = Field(description="The status of that run.")
+    error: str | None = Field(description="Why that run failed.")
     runId: str | None = Field(description="The id of that run, if it still exists.")
     next: str | None = Field(description="The next due time; null while the schedule is paused.")
     upcoming: list[str] = Field(description="The next due times, at most three.")
