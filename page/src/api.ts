@@ -82,7 +82,7 @@ export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): P
   const text = await answer.text();
   if (answer.ok) return parseJson(text) as T;
   if (answer.status === 401) {
-    throw new Refused(401, "this browser has no token: open the address that `ropewalk serve` printed");
+    throw new Refused(401, "the session of this browser has ended: open the address that `ropewalk serve` printed when it started last");
   }
   let problem: { message?: string; problems?: Problem[] } = {};
   try {

@@ -259,7 +259,7 @@ class Error(BaseModel):
 
 _MEANING: Final = {
     400: "the request cannot be read",
-    401: "the token is missing or wrong",
+    401: "the token is missing or wrong, or the session has ended",
     403: "the request was sent by another site",
     404: "nothing has this id",
     409: "a conflict with the current state",
