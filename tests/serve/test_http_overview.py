@@ -219,6 +219,33 @@ def test_a_schedule_is_paused_resumed_and_started_over_http(tmp_path: Path) -> N
     assert unknown.status_code == 404
 
 
+@tool
+def size(text: str) -> int:
+    """Return the number of characters of a text."""
+    return len(text)
+
+
+def test_stored_input_is_shown_without_the_secrets_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NIGHT_KEY", "of-the-night-4711")
+    app = App(tmp_path / "runs.db", tools=[size])
+    node = {"id": "size", "type": "tool", "tool": "size", "args": {"text": "$input.text"}}
+
+    async def fill() -> None:
+        for id, text in (("a", "with of-the-night-4711"), ("b", "without")):
+            await app.run({"kind": "chain", "name": "sizes", "nodes": [node]}, {"text": text}, run_id=id)
+
+    asyncio.run(fill())
+    run, arguments, diff = asking(
+        app, ("GET", "/api/runs/a"), ("GET", "/api/runs/a/arguments"), ("GET", "/api/runs/a/diff?with=b")
+    )
+    assert run.json()["input"] == {"text": "with ***"}
+    assert arguments.json()["arguments"] == {"size": {"text": "with ***"}}
+    assert "with ***" in str(diff.json()["input"])
+    assert "4711" not in run.text + arguments.text + diff.text
+
+
 async def serve_until_due(app: App) -> None:
     """Let a worker start the run of a schedule that is overdue."""
     Timetable(app.store).replace_all([replace(row, next=1.0) for row in Timetable(app.store).rows()], None)

@@ -228,6 +228,7 @@ class RunService:
         add_rejected(self.store, row, nodes)
         result = self.result(row)
         answer = outcome(result, row.kind).to_answer() if isinstance(result, dict) else {}
+        endings = earlier_endings(history)
         return {
             **answer,
             **run_line(row, liveness, self.current(row), is_waiting=bool(waits)),
@@ -240,10 +241,11 @@ class RunService:
             "undo": shown_undo(self.context, row, history if page.next is None and not after else None),
             "budgets": budgets_of(self.store, row),
             "owner": row.owner,
+            "resumed": _resumptions(row, len(endings)),
             "input": process_redaction().value(row.input),
             "result": answer.get("result"),
             "error": row.error,
-            "endings": earlier_endings(history),
+            "endings": endings,
             "waitingFor": waits,
             "facts": self.facts(run_id, waits),
             "nodes": nodes,
@@ -745,3 +747,9 @@ class RunService:
             The reader.
         """
         return Following(self, run_id, begins=True)
+
+
+def _resumptions(row: RunRow, retries: int) -> int:
+    """Return how often a process continued the run; a retry, and the first claim of a queued run, do not count."""
+    is_of_queue = isinstance(row.context, dict) and "queue" in row.context
+    return max(0, row.epoch - 1 - retries - is_of_queue)

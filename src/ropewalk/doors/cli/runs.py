@@ -253,6 +253,8 @@ def _details_text(
         lines.append(f"  at       {run['currentNode']}")
     if run.get("owner") and run["status"] in ("running", "waiting"):
         lines.append(f"  owner    {run['owner']}")
+    if run["resumed"]:
+        lines.append(f"  resumed  {run['resumed']} time{'' if run['resumed'] == 1 else 's'}, last by {run['owner']}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short_text(run['input'])}")
     for budget in run["budgets"]:
@@ -351,7 +353,13 @@ def _step_line(node: dict[str, Any], now: float, pending: Container[str]) -> str
     mark = MARKS[REUSED] if is_reused else _STEP_MARKS.get(node["status"], " ")
     outcome = node["says"] if "says" in node else _outcome_text(node)
     line = f"{mark} {name}  {took}  {outcome}".rstrip()
-    return "\n".join([line, *_rejected_lines(node)])
+    return "\n".join([line, *_repetition_lines(node), *_rejected_lines(node)])
+
+
+def _repetition_lines(node: dict[str, Any]) -> Iterable[str]:
+    """Say that a step ran more than once, as far as its lines show it."""
+    if "earlierStart" in node:
+        yield f"    ran before: it began by {node['earlierStart']}, but has no result of then; repeated {node['started']}"
 
 
 def _rejected_lines(node: dict[str, Any]) -> Iterable[str]:

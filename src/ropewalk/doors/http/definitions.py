@@ -52,7 +52,9 @@ async def ls(app: Served, files: Files, request: Request) -> Answer:
         listed = await asyncio.to_thread(definitions)
     versions: ProjectVersions = request.app.state.versions
     wrong = versions.problems if versions.is_checked else await files.problems()
-    return Answer({"definitions": listed, "problems": [problem_payload(problem, Door.HTTP) for problem in wrong]})
+    problems = [problem_payload(problem, Door.HTTP) for problem in wrong]
+    about = {"hasFiles": files.are_of_project, "keepsGood": versions.is_checked}
+    return Answer({"definitions": listed, "problems": problems, **about})
 
 
 @router.get("/definitions/file/{id:path}/drawing", summary="Draw a flow in a file", **DRAWN)

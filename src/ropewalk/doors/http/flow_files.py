@@ -30,8 +30,15 @@ log = logging.getLogger("ropewalk.http")
 class FlowFiles:
     """The flow files of one project."""
 
+    @classmethod
+    def of_project(cls, app: App, named: Sequence[str] = ()) -> FlowFiles:
+        """Return the definitions that the project of an app serves, and the named files; none without a project."""
+        config = app.context.config
+        return cls(app) if config is None else cls(app, config.directory, [*config.served_flows, *named])
+
     def __init__(self, app: App, directory: Path | None = None, patterns: Sequence[str] = ()) -> None:
         self._app = app
+        self.are_of_project = directory is not None
         self._list = FlowList(None) if directory is None else app.jobs.flow_list(directory, patterns)
         self._reported: set[str] = set()
         self.lacks_tools = False
