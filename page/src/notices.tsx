@@ -7,7 +7,7 @@ const heard = new Set<() => void>();
 
 function change(next: Partial<Notices>) {
   now = { ...now, ...next };
-  heard.forEach((hear) => hear());
+  heard.forEach((one) => one());
 }
 
 /** Shows what somebody did, until it is closed or replaced. */
@@ -19,9 +19,11 @@ export function reportAnswer(lost: string) {
   change(lost ? { lost } : { lost, text: "The server answers again." });
 }
 
+const hear = (one: () => void) => (heard.add(one), () => void heard.delete(one));
+
 /** Always there, as screen readers hear only changes of a region that they know. */
 export function Notices() {
-  const { lost, text } = useSyncExternalStore((hear) => (heard.add(hear), () => heard.delete(hear)), () => now);
+  const { lost, text } = useSyncExternalStore(hear, () => now);
   return (
     <div className="notices" role="status" aria-live="polite">
       {lost && <p className="lost">✕ {lost}</p>}

@@ -75,14 +75,16 @@ def test_schedules_say_why_their_last_run_failed(project):
         Timetable(store).replace_all([row], None)
         Timetable(store).advance(row, 4e9, 60.0, ())
 
+        id = scheduled_run_id("tick", "1970-01-01T00:01:00+00:00")
+
         async def record() -> None:
-            id = scheduled_run_id("tick", "1970-01-01T00:01:00+00:00")
             log = await store.open(NewRun(id=id, kind="schedule", name="tick"))
             await log.finish("failed", None, {"message": "no file 'gone.yaml'\nat all", "kind": "NotFound"})
 
         asyncio.run(record())
     head, line = project("schedules", "ls").out.splitlines()
     assert (head.split()[-1], line.endswith("no file 'gone.yaml'")) == ("ERROR", True)
+    assert "correct the cause, then start another one: ropewalk schedules run tick" in project("runs", "show", id).out
 
 
 def test_who_asks_for_workers_is_told_how_to_do_without(project):

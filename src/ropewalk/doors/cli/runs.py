@@ -28,7 +28,7 @@ from ...app.runs.pages import is_long, read_ends
 from ...errors import StoreError
 from ...events import Event
 from ...journal.address import MissingStore
-from ...journal.protocol import ENDS
+from ...journal.protocol import ENDS, SCHEDULE
 from ...source.document import escape_invisible, json_text
 from ...values import did_you_mean
 from .agents import Transcript
@@ -273,6 +273,9 @@ def _details_text(
         lines += ["", *undo_lines(run["undo"], run["runId"], options)]
     if run.get("error") is not None:
         lines += ["", f"error: {transcript.error(_short_text(run['error'], 1000))}"]
+    if run["kind"] == SCHEDULE:
+        start = f"ropewalk schedules run {shlex.quote(run['name'])}{options}"
+        lines += ["", f"the run could not begin; correct the cause, then start another one: {start}"]
     result = _result_text(run)
     if result is not None:
         lines += ["", f"result: {_truncate(result)}"]

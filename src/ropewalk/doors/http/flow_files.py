@@ -67,6 +67,8 @@ class FlowFiles:
         if self._checking is None or self._checking.done():  # else servers are silent, and the last check answers
             self._checking = asyncio.create_task(self._check())
             await asyncio.wait([self._checking], timeout=PATIENCE)
+        if self._checking.done():
+            self._checking.result()
         faults = schedule_faults(self._app.settings.schedules).values()
         listed = [problem for error in faults for problem in error.problems]
         return list(dict.fromkeys([*listed, *(item for _, problems in self._problems.values() for item in problems)]))
