@@ -266,9 +266,9 @@ def test_a_schedule_that_cannot_start_its_run_says_why(tmp_path: Path, monkeypat
     [row] = listed.json()["schedules"]
     assert (row["status"], row["error"], row["input"]) == ("failed", f"no file {schedule.flow!r}", {"key": "***"})
     place = f"/api/runs/{quote(row['runId'], safe='')}"
-    run, actions, *refused = asking(
-        app, ("GET", place), ("GET", f"{place}/actions"), ("GET", f"{place}/graph"), ("GET", f"{place}/arguments"),
-        ("POST", f"{place}/fork"), ("POST", f"{place}/retry"),
+    run, actions, stats, *refused = asking(
+        app, ("GET", place), ("GET", f"{place}/actions"), ("GET", "/api/tool-stats"), ("GET", f"{place}/graph"),
+        ("GET", f"{place}/arguments"), ("POST", f"{place}/fork"), ("POST", f"{place}/retry"),
     )  # fmt: skip
     found = run.json()
     assert [found[key] for key in ("kind", "name", "status", "input")] == [
@@ -276,6 +276,7 @@ def test_a_schedule_that_cannot_start_its_run_says_why(tmp_path: Path, monkeypat
     ]  # fmt: skip
     assert found["error"]["message"] == row["error"]
     assert actions.json() == {"actions": []}
+    assert stats.json() == {"tools": [], "runs": 0, "unread": 0}
     for answer in refused:
         error = answer.json()["error"]
         assert (answer.status_code, error["kind"]) == (409, "RunNotBegun")
