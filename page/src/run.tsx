@@ -274,8 +274,9 @@ function Fork({ run, at, close }: { run: Run; at: string[]; close: () => void })
       </label>
       <Act kind="main" does={async () => {
         // Secrets in the shown input are masked, so an unchanged one is left to the server.
-        const changed = text === shown ? {} : { input: readJson(text) ?? null };
-        const begun = await ask<Begun>(runAt(run.runId, "/fork"), { ...changed, nodes: nodes.split(/[\s,]+/).filter(Boolean) });
+        const body: { [key: string]: Json } = { nodes: nodes.split(/[\s,]+/).filter(Boolean) };
+        if (text !== shown) body.input = readJson(text) ?? null;
+        const begun = await ask<Begun>(runAt(run.runId, "/fork"), body);
         close();
         go(runPlace(begun.runId));
       }}>Fork</Act>

@@ -318,7 +318,7 @@ async def test_lines_of_a_step_survive_its_process(tmp_path: Path) -> None:
                 (1, "attempt 1"),
                 (2, "attempt 2"),
             ]
-            for limit in (None, 1):
+            for limit in (None, 10):
                 run: Any = app.runs.get("r", limit=limit)
                 [step] = run["nodes"]
                 assert (run["resumed"], step["earlierStart"] < step["started"]) == (1, True)

@@ -416,9 +416,7 @@ class Workers:
 
     async def _record_failure(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> str:
         context = {"project": self._app.project, "file": schedule["flow"]}
-        new = NewRun(
-            id=id, kind=SCHEDULE, name=schedule["name"], input=schedule["input"], context=context, document={}
-        )
+        new = NewRun(id=id, kind=SCHEDULE, name=schedule["name"], input=schedule["input"], context=context, document={})
         opened = await self._app.store.open(new)
         if opened.finished is None:
             payload = {"message": message_of(error), "kind": type(error).__name__}

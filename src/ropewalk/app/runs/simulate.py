@@ -20,13 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ...config.secrets import process_redaction
 from ...engine.engine import Engine, Job
 from ...errors import RopewalkError
 from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.memory import MemoryStore
 from ...journal.protocol import Entry, RunRow
-from ...config.secrets import process_redaction
 from ...redaction import Redaction
 from ...tools.backends.route import Args, OnProgress, Route
 from ...tools.bound_call import Bound, Rules, bind_route

@@ -362,7 +362,7 @@ def _step_line(node: dict[str, Any], now: float, pending: Container[str]) -> str
 def _repetition_lines(node: dict[str, Any]) -> Iterable[str]:
     """Say that a step ran more than once, as far as its lines show it."""
     if "earlierStart" in node:
-        yield f"    ran before: it began by {node['earlierStart']}, but has no result of then; repeated {node['started']}"
+        yield f"    ran before: it had begun by {node['earlierStart']}, without a recorded result"
 
 
 def _rejected_lines(node: dict[str, Any]) -> Iterable[str]:

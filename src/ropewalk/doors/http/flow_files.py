@@ -44,7 +44,8 @@ class FlowFiles:
         self.lacks_tools = False
         """Whether the last list lacks plans, since servers have not listed the tools that they name."""
         self._items: dict[str, tuple[FlowFile, dict[str, Any]]] = {}
-        self._problems: dict[str, tuple[tuple[FlowFile, int], Sequence[Problem]]] = {}  # by id; for which file and tools
+        # By id: the file and the version of the tools that were checked, and what is wrong.
+        self._problems: dict[str, tuple[tuple[FlowFile, int], Sequence[Problem]]] = {}
         self._checking: asyncio.Task[None] | None = None
 
     def list_items(self) -> Iterator[dict[str, Any]]:
