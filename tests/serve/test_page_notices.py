@@ -79,7 +79,8 @@ def test_a_run_that_could_not_begin_says_why_and_what_to_do(browser: Browser, se
     context = browser.new_context(base_url=served.url)
     context.set_default_timeout(20_000)
     page = context.new_page()
-    page.goto(f"/runs/{quote(id, safe='')}?token={TOKEN}")
+    page.goto(f"/?token={TOKEN}")
+    page.goto(f"/runs/{quote(id, safe='')}")
     page.get_by_text("no file 'gone.yaml'").wait_for()
     page.get_by_role("heading", name="The run could not begin").wait_for()
     assert page.get_by_text("Loading").count() == page.get_by_text("unknown kind").count() == 0
