@@ -203,7 +203,7 @@ function NotBegun({ run }: { run: Run }) {
           go(runPlace(begun.runId));
         }}>Run now</Act>
       </div>
-      <Value of={run.input} label="Input" />
+      {run.input !== null && <Value of={run.input} label="Input" />}
     </>
   );
 }

@@ -433,12 +433,8 @@ class NothingToRetry(RopewalkError):
         super().__init__(f"run {run_id}: {message}")
 
 
-class RunNotBegun(RopewalkError):
-    """The run of a schedule could not begin, so it has neither a definition nor steps; its recorded error says why."""
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        super().__init__(f"run {run_id}: it could not begin; its error says why")
+class RunNotBegun(NothingToRetry):
+    """The run of a schedule could not begin, so it has neither a definition nor steps."""
 
 
 class NothingToUndo(RopewalkError):

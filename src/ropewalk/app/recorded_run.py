@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import Action, InvalidFlow, NotFound, Problem, RunNotBegun
-from ..journal.protocol import SCHEDULE, RunRow, Store
+from ..errors import InvalidFlow, NotFound, Problem
+from ..journal.protocol import RunRow, Store
 from ..values import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ def require_run(store: Store, run_id: str) -> RunRow:
             "run", run_id, suggestion=did_you_mean(run_id, [item.id for item in store.list_runs(limit=_ALIKE)])
         )
     return row
-
-
-def require_begun(row: RunRow) -> None:
-    """Raise RunNotBegun for the record of a schedule whose run could not begin."""
-    if row.kind == SCHEDULE:
-        raise RunNotBegun(row.id).with_remedy(Action.START_SCHEDULED, name=row.name)
 
 
 def outermost(store: Store, row: RunRow) -> RunRow:

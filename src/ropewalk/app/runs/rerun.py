@@ -42,7 +42,7 @@ from ...tools.annotations import effect_of
 from ...values import Json
 from ..part_tools import calls_by_place
 from ..preflight import check_input
-from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_begun, require_run
+from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_run
 from .accept import (
     Accept,
     Accepted,
@@ -142,7 +142,6 @@ def require_retryable(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow
     row = require_run(store, run_id)
     if row.parent is not None:
         raise PartOfRun(run_id, outermost(store, row).id)
-    require_begun(row)
     if row.undo:
         raise RunUndone(run_id, row.undo)
     if not store.durable:

@@ -23,7 +23,7 @@ import orjson
 from cyclopts import Parameter, validators
 
 from ...app.facts import approval_text
-from ...app.recorded_run import require_begun, require_run
+from ...app.recorded_run import require_run
 from ...app.runs.pages import is_long, read_ends
 from ...errors import StoreError
 from ...events import Event
@@ -701,8 +701,7 @@ def _export_case(
             why = f"run {run_id} cannot become a test: it was ended from outside ({row.status})"
             retry = f"; to let it end by itself: `ropewalk runs retry {quote(run_id)}`"
             raise UsageError(why + (retry if row.status == "stopped" else ""))
-        require_begun(row)
-        loaded = app.definitions.get({**row.document, "kind": row.kind}, root=(row.context or {}).get("root"))
+        loaded = app.definitions.get(row)
         return await make_case(row, app.runs.history(run_id), loaded, flow_path or {"kind": row.kind, **row.document})
 
     case = in_quick_time(work, lambda: without_tools(project, store))

@@ -340,7 +340,7 @@ class DefinitionLine(BaseModel):
 
 class DefinitionList(BaseModel):
     definitions: list[DefinitionLine]
-    problems: list[ProblemModel] = Field(description="What is wrong with the project's flow files and schedules.")
+    problems: list[ProblemModel] = Field(description="Problems of the project's flow files and schedules.")
     hasFiles: bool = Field(description="Whether the server has a project, whose flow files it lists.")
     keepsGood: bool = Field(
         description="Whether runs use the last good version of a wrong file, as under `ropewalk dev`."
