@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,11 +47,13 @@ class FlowFiles:
         # By id: the file and the version of the tools that were checked, and what is wrong.
         self._problems: dict[str, tuple[tuple[FlowFile, int], Sequence[Problem]]] = {}
         self._checking: asyncio.Task[None] | None = None
+        self._looked: Mapping[str, FlowFile] = {}  # the files of the last list
 
     def list_items(self) -> Iterator[dict[str, Any]]:
         """Yield one item of the list for each valid file."""
         self.lacks_tools = False
-        for id, file in self._list.look().items():
+        self._looked = self._list.look()
+        for id, file in self._looked.items():
             try:
                 if file.stamp:
                     yield self._list_item(id, file)
@@ -64,7 +66,7 @@ class FlowFiles:
                     log.warning("%s is not listed: %s", file.path, error)
 
     async def problems(self) -> list[Problem]:
-        """Return what is wrong with the definitions and schedules of the project; wait a moment for its servers."""
+        """Return what is wrong with the definitions of the last list, and with schedules; wait a moment for servers."""
         if self._checking is None or self._checking.done():  # else servers are silent, and the last check answers
             self._checking = asyncio.create_task(self._check())
             await asyncio.wait([self._checking], timeout=PATIENCE)
@@ -76,7 +78,7 @@ class FlowFiles:
 
     async def _check(self) -> None:
         """Check the definitions whose files or tools have changed."""
-        files = await asyncio.to_thread(self._list.look)
+        files = self._looked
         for id, file in files.items():
             # Without an item it is wrong, or files in its directory may have changed.
             known, item = self._problems.get(id), self._items.get(id)
