@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import StoreError
+from ..errors import ConfigError, StoreError
 from ..journal.address import run_sync_in_thread
 from ..values import Json
+from .phrases import PhraseBook
 
 if TYPE_CHECKING:
     from ..journal.protocol import Store
@@ -26,13 +27,18 @@ MAX_AGE: Final = 60.0
 class Selection:
     """The selector of an app, made when it is first needed, and what it learns from runs."""
 
-    # `rates` reads from the journal how often each tool succeeded in runs, whatever these were for.
+    # `rates` reads from the journal how often each tool succeeded in runs, whatever these were for. `phrases` reads the
+    # usage phrases of the project.
 
     def __init__(
-        self, toolbox: Toolbox, store: Callable[[], Store], rates: Callable[[], Mapping[str, Rate]] = dict
+        self,
+        toolbox: Toolbox,
+        store: Callable[[], Store],
+        rates: Callable[[], Mapping[str, Rate]] = dict,
+        phrases: Callable[[], PhraseBook] = PhraseBook,
     ) -> None:
         """Select among the tools of a toolbox."""
-        self._toolbox, self._store, self._rates = toolbox, store, rates
+        self._toolbox, self._store, self._rates, self._phrases = toolbox, store, rates, phrases
         self._past: tuple[float, Mapping[str, Rate]] = -MAX_AGE, {}
 
     @cached_property
@@ -40,7 +46,12 @@ class Selection:
         """The selector over the tools that the toolbox has at the time."""
         from .selector import Selector
 
-        selector = Selector(keeper=self._store, past=self._past_rates)
+        try:
+            phrases = self._phrases()
+        except ConfigError as error:  # a selection needs no phrases
+            log.error("tools are selected without the phrases of the project: %s", error)
+            phrases = PhraseBook()
+        selector = Selector(keeper=self._store, past=self._past_rates, phrases=phrases)
         selector.follow(self._toolbox)
         return selector
 

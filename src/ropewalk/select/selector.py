@@ -27,6 +27,7 @@ from ..notations.records import Record
 from ..tools.vendor_tools import LISTS, read_tool_list
 from ..values import Json, did_you_mean, gc_disabled
 from .options import NoTools, Options, missing_libraries, read_options
+from .phrases import PhraseBook
 from .tool_card import Card, card_of
 from .usage import Rate, Usage, use_of
 
@@ -87,6 +88,7 @@ class Selector:
         keeper: Opens the store of what is learnt; called when it is first needed.
         intents: Replaces the table of the INTENT strategy.
         learn: Whether past successes and failures count in the ranking.
+        phrases: How people ask for the tools. By default those of well-known servers.
 
     Raises:
         InvalidTool: A tool is wrong, or two tools have one name.
@@ -103,7 +105,9 @@ class Selector:
         intents: Mapping[str, Intent] | None = None,
         learn: bool = True,
         past: Callable[[], Mapping[str, Rate]] = dict,
+        phrases: PhraseBook | None = None,
     ) -> None:
+        self._phrases = PhraseBook() if phrases is None else phrases
         self._past = past
         self._lock = threading.RLock()
         self._loaded_index: WordIndex | None = None
@@ -179,6 +183,7 @@ class Selector:
 
     @gc_disabled  # almost every object of an index lives on, so a collection would find nothing
     def _add(self, cards: list[Card]) -> None:
+        cards = [replace(card, phrases=self._phrases.phrases_of(card)) for card in cards]
         with self._lock:
             if self._vectors is None or not cards:
                 self._index.add(cards)
