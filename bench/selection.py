@@ -1,6 +1,6 @@
 """How well and how fast tools are selected, beside BM25, the documented formula, and other libraries.
 
-    python bench/select.py FOLDER... [--minilm [MODEL.onnx]] [--only NAME...] [--misspelt] [--learnt] [--json OUT]
+    python bench/select.py FOLDER... [--minilm [MODEL.onnx]] [--multilingual] [--only NAME...] [--misspelt] [--learnt] [--json OUT]
     python bench/select.py FOLDER FOLDER... --reliability
 
 A folder holds tools.jsonl {name, description, category?, inputSchema?} and queries.jsonl {query, gold: [names],
@@ -137,6 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="select.py", description="How well and how fast tools are selected.")
     parser.add_argument("folders", nargs="+", help="folders with tools.jsonl and queries.jsonl")
     parser.add_argument("--minilm", nargs="?", const="", help="MiniLM too: an ONNX file, else the packaged one")
+    parser.add_argument("--multilingual", action="store_const", const=True, help="the multilingual model too")
     parser.add_argument("--only", nargs="+", choices=list(CONTENDERS), help="only these")
     parser.add_argument("--misspelt", action="store_true", help="also with a quarter of the long words misspelt")
     parser.add_argument("--learnt", action="store_true", help="also with eight remembered requests for each tool")

@@ -320,7 +320,7 @@ class Noise(Meanings):
 
 @pytest.mark.parametrize("offset", [1.0, 3.0])
 def test_models_with_different_scales_rank_alike(offset: float) -> None:
-    """SELECT-MODEL-1"""
+    """SELECT-MODEL-3"""
     plain, narrow = (Selector(TOOLS, embedder=Meanings(number)) for number in (0.0, offset))
     for request in ("will it rain on the city map?", "movie of a plane", "pizza for an invoice", "look at my greek text"):
         expected, results = (selector.select(request, threshold=0).results for selector in (plain, narrow))
@@ -329,14 +329,14 @@ def test_models_with_different_scales_rank_alike(offset: float) -> None:
 
 
 def test_a_model_without_meaning_is_taken_as_it_is() -> None:
-    """SELECT-MODEL-1"""
+    """SELECT-MODEL-3"""
     assert Vectors(Noise()).scale == MINILM
     scale = Vectors(Meanings(3.0)).scale
     assert 0.9 < scale.unrelated < scale.related < 1
 
 
 def test_in_another_language_the_model_decides_among_many_tools() -> None:
-    """SELECT-MODEL-1"""
+    """SELECT-MODEL-3"""
     dice = [definition(f"roll_die_{number}", "Roll a die with some sides.") for number in range(300)]
     for request in ("Kommt heute Regen? Frag die Roll-App", "Regen, die Sides, die Roll"):
         assert names(Selector([*dice, *TOOLS]).select(request, threshold=0))[0] != "get_weather"
@@ -348,6 +348,7 @@ def test_in_another_language_the_model_decides_among_many_tools() -> None:
 def test_a_missing_package_is_an_error_of_the_first_request(
     name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """SELECT-MODEL-4"""
     embedders._open_packaged.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
     app = App("memory", tools=[Tool("get_rain", "Rain.", {"type": "object"})], selector_model=name)
@@ -385,6 +386,7 @@ def broken():
 
 
 def test_one_setting_serves_every_interface(tmp_path: Path) -> None:
+    """SELECT-MODEL-4"""
     (tmp_path / "model_of_test.py").write_text(PROJECT)
     (tmp_path / "ropewalk.toml").write_text('[selector]\nmodel = "model_of_test:Toy"\n')
     app = App.open(tmp_path, store="memory")
