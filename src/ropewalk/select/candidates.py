@@ -22,7 +22,7 @@ MAX_POSTINGS_KEPT: Final = 15_000  # postings that are kept for `matches`; for m
 MAX_RATED_BY_CLAUSE: Final = 1_000  # clause by clause, those with most words of the request
 MAX_RATED_BY_MEANING: Final = 250  # by meaning, the best of those
 MAX_TOOLS_BY_MEANING: Final = 20_000  # all tools are compared by meaning if few have a word, but not more than these
-RESERVED_BY_MODEL: Final = 4  # share
+RESERVED_BY_MODEL: Final = 4  # one place in so many is reserved for the tools that a model finds most similar
 RESERVED_BONUS: Final = 10.0  # is added to the rating of a tool with a reserved place; no rating is as high
 
 

@@ -122,7 +122,6 @@ class Embedder(Protocol):
 class MiniLM:
     """all-MiniLM-L6-v2 as ONNX, without torch and without a network: the extra `minilm`."""
 
-    scale = MINILM
     # `model` is another ONNX file of an uncased BERT model that gives one vector for each word piece; `vocabulary` its
     # `vocab.txt`, needed when its pieces are others. `threads` is how many it computes with.
 
@@ -134,6 +133,7 @@ class MiniLM:
         except ImportError as error:
             raise ConfigError(f"{error.name} is missing; install it with: {install_command('minilm')}") from error
         path = Path(model) if model is not None else _packaged()
+        self.scale = MINILM if model is None else None  # that of another model is measured
         if not path.is_file():
             raise ConfigError(f"no model found at {path}; give the path of an ONNX file")
         options = onnxruntime.SessionOptions()
