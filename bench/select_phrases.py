@@ -42,7 +42,7 @@ def main() -> None:
         kinds.setdefault(query.get("kind", "all"), []).append(query) if query.get("kind") else None
     first: dict[str, list[list[float]]] = {}
     for name, phrases in books.items():
-        selector = Selector(one.tools, phrases=phrases, learn=False, **embedder(given.model))
+        selector = Selector(one.tools, phrases=phrases, learn=False, embedder=given.model)
         selector.select(one.queries[0]["query"])
         for kind, queries in kinds.items():
             start = time.process_time()
@@ -57,14 +57,6 @@ def main() -> None:
                     print(f" ({interval(gains, sign=True)})", end="")
             first.setdefault(kind, rows)
             print(flush=True)
-
-
-def embedder(model: str) -> dict[str, Any]:
-    if model == "none":
-        return {}
-    from ropewalk.select.embedding import create_embedder
-
-    return {"embedder": create_embedder(model)}
 
 
 def rank(selector: Selector, query: str) -> list[str]:

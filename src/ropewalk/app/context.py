@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.project import PHRASE_FILE
 from ..config.settings import BudgetSettings, Config, Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
 from ..engine.engine import AfterRun, Engine
 from ..journal.protocol import Entry, Store
 from ..select.app_selector import Selection
-from ..select.phrases import PhraseBook, read_phrase_book
 from ..tools.output import LogLimits
 from ..tools.runner import Runner
 from ..tools.toolbox import Toolbox
@@ -81,7 +78,9 @@ class Context:
         self.n8n_tools: Mapping[str, Sequence[str]] = {}  # [n8n.tools] in the project's configuration
         self.definitions = Definitions(Cards(toolbox), limits, store=lambda: self.store)
         self.definitions.secrets = secrets
-        self.selection = Selection(toolbox, lambda: self.store, self._success_rates, self.phrase_book)
+        self.selection = Selection(
+            toolbox, store=lambda: self.store, rates=self._success_rates, config=lambda: self.config
+        )
         self.runner = Runner(
             index=toolbox,
             timeout=tool_timeout,
@@ -101,10 +100,6 @@ class Context:
         from .runs.statistics import success_rates  # few apps select tools
 
         return success_rates(self)
-
-    def phrase_book(self) -> PhraseBook:
-        """Return the usage phrases of the project's tools; raise ConfigError if their file is wrong."""
-        return PhraseBook() if self.project is None else read_phrase_book(Path(self.project) / PHRASE_FILE)
 
     def _rate_limiter(self) -> Any:
         if not self.settings.rates:

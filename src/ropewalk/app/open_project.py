@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..config.modules import import_tools
 from ..config.project import LOCK_FILE, read_config
-from ..config.settings import PlanSettings
+from ..config.settings import NO_EMBEDDER, PlanSettings
 from ..config.toml import file_exists
 from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
 from ..errors import display_path as shown
@@ -76,6 +76,7 @@ def open_project(
         engine=engine or named.engine,
         settings=config.worker_settings,
         secrets=config.secrets,
+        selector_model=config.selector_model,
     )
     context = app.context
     context.http_secrets = frozenset(config.http_secrets)
@@ -118,10 +119,18 @@ def without_code(config: Config) -> tuple[Config, tuple[str, ...]]:
         "providers": [name for name in config.providers if name not in documents],
         "backends": config.backends,
         "flows": [pattern for pattern in config.tool_flows if ".py" in pattern],
+        "selector model": [config.selector_model] if ":" in config.selector_model else [],
     }
     failures = {name: NOT_LOADED for kind in ("servers", "providers", "backends") for name in parts[kind]}
     reduced = replace(
-        config, modules=(), servers={}, untrusted=None, providers=documents, backends={}, failures=failures
+        config,
+        modules=(),
+        servers={},
+        untrusted=None,
+        providers=documents,
+        backends={},
+        failures=failures,
+        selector_model=NO_EMBEDDER if parts["selector model"] else config.selector_model,
     )
     return reduced, tuple(f"{kind} {', '.join(names)}" for kind, names in parts.items() if names)
 

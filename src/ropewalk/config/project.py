@@ -26,6 +26,7 @@ from .python_flows import python_flows
 from .secrets import secret_names
 from .servers import SERVERS_FILE, read_backends, read_providers, read_servers, read_worker_settings
 from .settings import (
+    NO_EMBEDDER,
     BudgetSettings,
     Config,
     Limits,
@@ -104,6 +105,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         retention=_read_retention(store.get("retention", {})),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
         allow_hosts=allow_hosts,
+        selector_model=data.get("selector", {}).get("model", NO_EMBEDDER),
         models=models,
         claude=dict(data.get("claude", {})),
         n8n_tools=dict(data.get("n8n", {}).get("tools", {})),

@@ -23,6 +23,7 @@ MAX_RATED_BY_CLAUSE: Final = 1_000  # clause by clause, those with most words of
 MAX_RATED_BY_MEANING: Final = 250  # by meaning, the best of those
 MAX_TOOLS_BY_MEANING: Final = 20_000  # all tools are compared by meaning if few have a word, but not more than these
 MAX_BY_PHRASES: Final = 16  # tools whose phrases are most like the request join the candidates
+RESERVED_BY_MODEL: Final = 4  # one place in so many is reserved for the tools that a model finds most similar
 RESERVED_BONUS: Final = 10.0  # is added to the rating of a tool with a reserved place; no rating is as high
 
 
@@ -83,6 +84,11 @@ class Candidates:
         if len(words) > 1 and len(rated) > per_clause > 0:
             reserved = words.argpartition(-per_clause, axis=1)[:, -per_clause:]
             rated[reserved[words[np.arange(len(words))[:, None], reserved] > 0]] += RESERVED_BONUS
+        # Reserve places for the tools that a model finds most similar.
+        if similarity_by_model is not None:
+            by_model = _zero_unless_allowed(similarity_by_model, allowed)
+            near = _positions_of_highest(by_model if pool is None else by_model[pool], limit // RESERVED_BY_MODEL)
+            rated[near] += RESERVED_BONUS
         if pool is not None and len(pool) < meanings and index.size <= MAX_TOOLS_BY_MEANING:
             all_rated: Array = np.zeros(index.size)
             all_rated[pool] = rated

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
-from ...errors import Action, InvalidInput, InvalidValue, NotFound, Remedy, StoreError, ToolError
+from ...errors import Action, ConfigError, InvalidInput, InvalidValue, NotFound, Remedy, StoreError, ToolError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
 from ...source.document import escape_invisible, json_text
@@ -323,6 +323,12 @@ def select(
     /,
     *,
     strategy: Strategy = None,
+    model: Annotated[
+        str | None,
+        Parameter(
+            help="Embedding model: none, minilm, multilingual or MODULE:CLASS. [default: `[selector] model` of the project]"
+        ),
+    ] = None,
     limit: Annotated[int | None, Parameter(help="Maximum number of tools. [default: 5]")] = None,
     threshold: Annotated[float | None, Parameter(help="Minimum score, from 0 to 1. [default: 0.3]")] = None,
     category: Annotated[str | None, Parameter(help="Only tools of this category.")] = None,
@@ -350,6 +356,11 @@ def select(
     async def work(app: App, _: Interrupts) -> Answer:
         from ...app.presenters import tool_selection
 
+        if model is not None:
+            try:
+                app.context.selection.set_model(model)
+            except ConfigError as error:
+                raise UsageError(f"--model: {error}") from error
         await app.connect()
         await app.jobs.connect_own()
         # Check names after connecting: only now are all tools and namespaces known.
