@@ -13,14 +13,12 @@ import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from select_data import load, measure
 
 from ropewalk.select.phrase_rules import phrases_by_rules
 from ropewalk.select.phrases import Entry, PhraseBook, description_hash, read_phrase_book
 from ropewalk.select.selector import Selector
 from ropewalk.select.tool_card import Card, card_of
+from select_data import load, measure
 
 SAMPLES = 2000
 HIT, RECALL = 0, 3  # of select_data.MEASURES
@@ -34,7 +32,10 @@ def main() -> None:
     given = parser.parse_args()
     one = load(given.folder)
     cards = [card_of(tool) for tool in one.tools]
-    books = {"no phrases": PhraseBook(known=False), "by rules": book(cards, {card.key: phrases_by_rules(card) for card in cards})}
+    books = {
+        "no phrases": PhraseBook(known=False),
+        "by rules": book(cards, {card.key: phrases_by_rules(card) for card in cards}),
+    }
     if given.phrases is not None:
         books[given.phrases.name] = read(given.phrases, cards)
     kinds = {"all": one.queries}
@@ -65,7 +66,9 @@ def rank(selector: Selector, query: str) -> list[str]:
 
 def book(cards: Sequence[Card], phrases: dict[str, Sequence[str]]) -> PhraseBook:
     described = {card.key: description_hash(card.description) for card in cards}
-    return PhraseBook({key: Entry(described[key], tuple(some)) for key, some in phrases.items() if key in described}, known=False)
+    return PhraseBook(
+        {key: Entry(described[key], tuple(some)) for key, some in phrases.items() if key in described}, known=False
+    )
 
 
 def read(path: Path, cards: Sequence[Card]) -> PhraseBook:

@@ -322,7 +322,12 @@ class Noise(Meanings):
 def test_models_with_different_scales_rank_alike(offset: float) -> None:
     """SELECT-MODEL-3"""
     plain, narrow = (Selector(TOOLS, embedder=Meanings(number)) for number in (0.0, offset))
-    for request in ("will it rain on the city map?", "movie of a plane", "pizza for an invoice", "look at my greek text"):
+    for request in (
+        "will it rain on the city map?",
+        "movie of a plane",
+        "pizza for an invoice",
+        "look at my greek text",
+    ):
         expected, results = (selector.select(request, threshold=0).results for selector in (plain, narrow))
         assert [row["name"] for row in results] == [row["name"] for row in expected]
         assert [row["score"] for row in results] == pytest.approx([row["score"] for row in expected], abs=0.02)

@@ -61,11 +61,7 @@ def entries_by_rules(cards: Iterable[Card]) -> Iterator[tuple[str, Entry]]:
 async def entries_by_model(
     cards: Iterable[Card], client: ModelClient, model: str | None
 ) -> AsyncIterator[tuple[str, Entry]]:
-    """Yield the phrases of tools that a model writes, with their ids, one request after another.
-
-    Raises:
-        ModelError: A request failed.
-    """
+    """Yield the phrases of tools that a model writes, with their ids; raise ModelError if a request fails."""
     from ..agents.model import Request
 
     def server_of(card: Card) -> str:

@@ -71,11 +71,7 @@ def description_hash(description: str) -> str:
 
 
 def read_phrase_book(path: Path) -> PhraseBook:
-    """Read a file of phrases; an empty book if there is none.
-
-    Raises:
-        ConfigError: The file cannot be read, or is wrong; names every problem.
-    """
+    """Read a file of phrases, an empty book if there is none; raise ConfigError with every problem of a wrong one."""
     try:
         text = path.read_bytes()[: _MAX_SIZE + 1].decode()
         data = json.loads(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from ...app.app import App
-    from ...select.phrases import Entry
+    from ...select.phrases import Entry, PhraseBook
     from ...select.tool_card import Card
 
 
@@ -55,27 +55,17 @@ def describe(
         _check_names(tools, cards)
         wanted = [card for card in cards if again or card.key in tools or not book.covers(card)]
         if check:
-            lines = [f"{card.key}: has no phrases for its description" for card in wanted]
-            data: dict[str, Any] = {"file": str(path), "missing": [card.key for card in wanted]}
-            text = "\n".join([*lines, *map(escape_invisible, notes)]) or f"{path}: every tool has phrases"
-            return Answer(exit=FAILED if wanted else 0, data=data, text=text)
-        listed = {card.key for card in cards}
-        spaces = {"", *(card.namespace or "" for card in cards)}  # the tools of other servers are not known now
-        gone = [key for key in book.entries if key not in listed and key.rpartition(":")[0] in spaces]
-        for key in gone:
-            del book.entries[key]
-        written: list[str] = []
-        failure: str | None = None
-        try:
-            async for key, entry in await _writer(app, wanted, rules, model):
-                book.entries[key] = entry
-                written.append(key)
-        except ModelError as error:  # what it has written until then is kept
-            failure = str(error)
+            return _missing(path, wanted, notes)
+        gone = _remove_gone(book, cards)
+        writer = await _writer(app, wanted, rules, model)
+        written, failure = await _write(book, writer)
         if written or gone:
             _save(path, phrase_file_text(book))
-        data = {"file": str(path), "written": written, "removed": gone, "failure": failure}
-        lines = [f"written to {path}: phrases of {len(written)} tools"]
+        without = [key for key in written if not book.entries[key].phrases]
+        data = {"file": str(path), "written": written, "without": without, "removed": gone, "failure": failure}
+        lines = [f"written to {path}: phrases of {len(written) - len(without)} tools"]
+        if without:
+            lines.append(f"{len(without)} tools got none: the rules know no other words for what they do")
         if len(cards) > len(wanted):
             lines.append(f"{len(cards) - len(wanted)} tools have phrases that fit")
         lines += [f"removed: {key}, which is gone" for key in gone]
@@ -85,6 +75,40 @@ def describe(
     return with_app(work, project=project, store="memory")
 
 
+def _missing(path: Path, cards: Sequence[Card], notes: Sequence[str]) -> Answer:
+    """Name the tools that phrases were not written for."""
+    lines = [
+        f"{card.key}: there are no phrases for its description; write them with `ropewalk tools describe`"
+        for card in cards
+    ]
+    text = "\n".join([*lines, *map(escape_invisible, notes)]) or f"{path}: every tool is described"
+    return Answer(
+        exit=FAILED if cards else 0, data={"file": str(path), "missing": [card.key for card in cards]}, text=text
+    )
+
+
+def _remove_gone(book: PhraseBook, cards: Sequence[Card]) -> list[str]:
+    """Remove and return the tools that their servers list no more."""
+    listed = {card.key for card in cards}
+    spaces = {"", *(card.namespace or "" for card in cards)}  # the tools of other servers are not known now
+    gone = [key for key in book.entries if key not in listed and key.rpartition(":")[0] in spaces]
+    for key in gone:
+        del book.entries[key]
+    return gone
+
+
+async def _write(book: PhraseBook, writer: AsyncIterator[tuple[str, Entry]]) -> tuple[list[str], str | None]:
+    """Put what is written into the book; return the tools, and why the writer failed."""
+    written: list[str] = []
+    try:
+        async for key, entry in writer:
+            book.entries[key] = entry
+            written.append(key)
+    except ModelError as error:  # what it has written until then is kept
+        return written, str(error)
+    return written, None
+
+
 def _check_names(names: Sequence[str], cards: Sequence[Card]) -> None:
     known = {card.key for card in cards}
     for name in names:
@@ -92,9 +116,7 @@ def _check_names(names: Sequence[str], cards: Sequence[Card]) -> None:
             raise NotFound("tool", name, suggestion=did_you_mean(name, known))
 
 
-async def _writer(
-    app: App, cards: Sequence[Card], rules: bool, model: str | None
-) -> AsyncIterator[tuple[str, Entry]]:
+async def _writer(app: App, cards: Sequence[Card], rules: bool, model: str | None) -> AsyncIterator[tuple[str, Entry]]:
     """Return what writes the phrases: the named model, the configured one, or the rules."""
     from ...app.tool_phrases import entries_by_model, entries_by_rules
 
