@@ -325,9 +325,7 @@ def select(
     strategy: Strategy = None,
     model: Annotated[
         str | None,
-        Parameter(
-            help="Embedding model: none, minilm, multilingual or MODULE:CLASS. [default: `[selector] model` of the project]"
-        ),
+        Parameter(help="Embedding model: none, minilm, multilingual or MODULE:CLASS. [default: that of the project]"),
     ] = None,
     limit: Annotated[int | None, Parameter(help="Maximum number of tools. [default: 5]")] = None,
     threshold: Annotated[float | None, Parameter(help="Minimum score, from 0 to 1. [default: 0.3]")] = None,
