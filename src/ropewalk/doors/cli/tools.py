@@ -303,6 +303,12 @@ _Namespace: TypeAlias = Annotated[
 ]
 
 
+_Model: TypeAlias = Annotated[
+    str | None,
+    Parameter(help="Embedding model: none, minilm, multilingual or MODULE:CLASS. [default: that of the project]"),
+]
+
+
 def _nothing_selected(
     query: str, among: str, near: list[dict[str, Any]], threshold: float | None, explain: bool
 ) -> list[str]:
@@ -323,10 +329,7 @@ def select(
     /,
     *,
     strategy: Strategy = None,
-    model: Annotated[
-        str | None,
-        Parameter(help="Embedding model: none, minilm, multilingual or MODULE:CLASS. [default: that of the project]"),
-    ] = None,
+    model: _Model = None,
     limit: Annotated[int | None, Parameter(help="Maximum number of tools. [default: 5]")] = None,
     threshold: Annotated[float | None, Parameter(help="Minimum score, from 0 to 1. [default: 0.3]")] = None,
     category: Annotated[str | None, Parameter(help="Only tools of this category.")] = None,
@@ -355,10 +358,7 @@ def select(
         from ...app.presenters import tool_selection
 
         if model is not None:
-            try:
-                app.context.selection.set_model(model)
-            except ConfigError as error:
-                raise UsageError(f"--model: {error}") from error
+            _use_model(app, model)
         await app.connect()
         await app.jobs.connect_own()
         # Check names after connecting: only now are all tools and namespaces known.
@@ -382,6 +382,13 @@ def select(
         return Answer(data=tool_selection(app.toolbox, result), text="\n".join(text))
 
     return with_app(work, project=project)
+
+
+def _use_model(app: App, model: str) -> None:
+    try:
+        app.context.selection.set_model(model)
+    except ConfigError as error:
+        raise UsageError(f"--model: {error}") from error
 
 
 def _check_names(app: App, namespace: str | None, category: str | None, exclude: tuple[str, ...]) -> None:
