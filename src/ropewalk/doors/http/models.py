@@ -189,6 +189,7 @@ class Run(RunLine):
     undo: UndoReport | None = Field(description="null if no call of the run was undone.")
     budgets: list[Budget] = Field(description="The budgets that the run counts for.")
     owner: str | None
+    resumed: int = Field(description="How often a process continued the run after a wait or a crash.")
     input: Any
     result: Any = Field(description="The value of the run; null while it is unfinished.")
     error: Any
@@ -339,8 +340,10 @@ class DefinitionLine(BaseModel):
 
 class DefinitionList(BaseModel):
     definitions: list[DefinitionLine]
-    problems: list[ProblemModel] = Field(
-        description="Under `ropewalk dev`: what is wrong in changed files. Their last good version is used."
+    problems: list[ProblemModel] = Field(description="Problems of the project's flow files and schedules.")
+    hasFiles: bool = Field(description="Whether the server has a project, whose flow files it lists.")
+    keepsGood: bool = Field(
+        description="Whether runs use the last good version of a wrong file, as under `ropewalk dev`."
     )
 
 
@@ -374,8 +377,10 @@ class Preview(BaseModel):
 
 
 class PlanTools(BaseModel):
-    stubs: str = Field(description="Python stubs, the best first.")
+    stubs: str = Field(description="Python stubs of the best, and a comment line for each of the others.")
     tools: list[dict[str, Any]] = Field(description="Name, effect and score of each.")
+    queries: dict[str, list[str]] | None = Field(None, description="For several queries, the names that each found.")
+    note: str | None = Field(None, description="Which queries no tool fits.")
 
 
 class PlanCheck(Open):
@@ -404,6 +409,7 @@ class Schedule(BaseModel):
     paused: bool
     last: str | None = Field(description="The last due time for which a run was started.")
     status: str | None = Field(description="The status of that run.")
+    error: str | None = Field(description="Why that run failed.")
     runId: str | None = Field(description="The id of that run, if it still exists.")
     next: str | None = Field(description="The next due time; null while the schedule is paused.")
     upcoming: list[str] = Field(description="The next due times, at most three.")
@@ -529,6 +535,8 @@ class Fit(Open):
     description: str | None
     score: float
     inputSchema: dict[str, Any] | None
+    source: str | None = Field(description="`flow`, `plan` (a saved one), or the kind of backend: `local`, `mcp`, ...")
+    flow: str | None = Field(None, description="The id of a flow of the project, by which it is run as a file.")
 
 
 class Selection(Open):

@@ -19,7 +19,8 @@ from ...values import check_json
 from ..errors import error_message
 from ..remedies import Door
 from . import models
-from .errors import PATIENCE, Answer, Route, Served
+from .errors import Answer, Route, Served
+from .flow_files import PATIENCE
 from .models import OWN, RequestBody
 
 log = logging.getLogger("ropewalk.tools")
@@ -100,7 +101,7 @@ async def select(body: SelectionBody, app: Served) -> Answer:
     query = check_json(body.query, "query")
     # In a thread: the first request reads every tool.
     result = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=body.limit, **least))
-    return Answer(tool_selection(app.toolbox, result))
+    return Answer(tool_selection(app.jobs, result))
 
 
 @router.get("/{tool_id:path}", summary="Get a tool", response_model=models.Tool)
