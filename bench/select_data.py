@@ -37,7 +37,7 @@ def load(folder: Path | str) -> Set:
 
 
 def in_other_languages(one: Set) -> list[Set]:
-    """The tools of a set with the requests of select_languages.jsonl for them: those seen while developing, the others."""
+    """The tools of a set with their requests in select_languages.jsonl: those seen while developing, and the others."""
     rows = _lines(Path(__file__).with_name("select_languages.jsonl"), "query", "gold", "set", "part")
     parts: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

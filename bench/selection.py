@@ -1,7 +1,7 @@
 """How well and how fast tools are selected, beside BM25, the documented formula, and other libraries.
 
-    python bench/select.py FOLDER... [--minilm [MODEL.onnx]] [--multilingual] [--only NAME...] [--misspelt] [--languages]
-        [--learnt] [--json OUT]
+    python bench/select.py FOLDER... [--minilm [MODEL.onnx]] [--multilingual] [--only NAME...] [--misspelt]
+        [--languages] [--learnt] [--json OUT]
     python bench/select.py FOLDER FOLDER... --reliability
 
 A folder holds tools.jsonl {name, description, category?, inputSchema?} and queries.jsonl {query, gold: [names],

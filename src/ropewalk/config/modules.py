@@ -1,7 +1,8 @@
 """Import the Python modules that a project names, and collect their tools.
 
-`App.open` calls `import_tools`; `import_object` imports a class that a setting names. Both run the user's code with the
-user's rights; nothing else in this package does. The other functions find the module's file and explain a failed import.
+`App.open` calls `import_tools`; `import_object` imports a class that a setting names. Both run the user's code with
+the user's rights; nothing else in this package does. The other functions find the module's file and explain a failed
+import.
 """
 
 from __future__ import annotations

@@ -55,6 +55,8 @@ def _check_sections(table: TomlFile) -> None:
                 raise table.unknown_key_error((name,), known)
             if name in SECTIONS:
                 table.data[name] = table.check_table((name,), SECTIONS[name])
+    with table.collecting_errors():
+        _check_secrets(table)
 
 
 def read_config(directory: Path | str | None = None, *, environ: Mapping[str, str] = os.environ) -> Config:
@@ -78,8 +80,6 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         allow_hosts = _read_allowed_hosts(table)
     with table.collecting_errors():
         store_url = _read_store_url(table, project_directory, environ)
-    with table.collecting_errors():
-        _check_secrets(table)
     with table.collecting_errors():
         models = read_models(table)
     table.raise_collected()

@@ -54,4 +54,4 @@ def _open_packaged(name: str) -> Embedder:
     """Open a model of a package; one serves all selectors of the process."""
     from .embedding import MiniLM, Multilingual
 
-    return {"minilm": MiniLM, "multilingual": Multilingual}[name]()
+    return MiniLM() if name == "minilm" else Multilingual()

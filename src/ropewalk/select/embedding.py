@@ -171,7 +171,7 @@ class MiniLM:
 
 
 class Multilingual:
-    """Google's Universal Sentence Encoder for 15 languages, in numpy and without a network: the extra `multilingual`."""
+    """Google's Universal Sentence Encoder for 15 languages, without a network: the extra `multilingual`."""
 
     scale = Scale(0.03, 0.43)  # fitted on the sets of `bench/select_fit.py`, which are in English
 

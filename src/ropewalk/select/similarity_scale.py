@@ -1,8 +1,8 @@
 """The scale of an embedding model: how similar it finds texts with the same meaning, and texts without.
 
-Some models find unrelated texts 0.05 alike, others 0.75. The weights of the features belong to one scale, that of MiniLM,
-so the similarities of every other model are moved to it. A model may know its scale (`scale`). The scale of any other is
-measured once, on the requests and tools below.
+Some models find unrelated texts 0.05 alike, others 0.75. The weights of the features belong to one scale, that of
+MiniLM, so the similarities of every other model are moved to it. A model may know its scale (`scale`). The scale of any
+other is measured once, on the requests and tools below.
 """
 
 from __future__ import annotations
