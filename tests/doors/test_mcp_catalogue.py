@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 from ropewalk import App, tool
 from ropewalk.app.plan_operations import install_operations
@@ -90,6 +91,8 @@ def test_flows_and_saved_plans_are_found_and_parts_of_agents_are_not_offered(tmp
             queries = ["shout at neighbours", "whisper to friend", "upper case"]
             found = (await find.call({"queries": queries}, CallContext())).structured_content
             assert [tool["name"] for tool in found["tools"]] == ["shout", "whisper", "upper"]
+            stubs: Any = await app.plans.find_tools(queries=queries)
+            assert [tool["name"] for tool in stubs["tools"]] == ["shout", "plans.whisper", "upper"]
             arguments = {"name": "whisper", "arguments": {"word": "psst"}}
             assert (await call.call(arguments, CallContext())).structured_content["result"] == "PSST"
 
