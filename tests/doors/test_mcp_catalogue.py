@@ -83,7 +83,7 @@ def test_flows_and_saved_plans_are_found_and_parts_of_agents_are_not_offered(tmp
         async with App.open(tmp_path, store="memory") as app:
             await app.plans.save_plan("whisper", code, "Whisper a word to a friend.")
             install_operations(app.context, app.jobs)  # as the first agent with plans does
-            others = [Tools(app), PlanOperations(app, saved_only=True)]
+            others = [PlanOperations(app, saved_only=True), Tools(app)]
             catalogue = Catalogue(Finder(app), [Flows(app, ["*.yaml"], tmp_path)], others, max_listed=1)
             await catalogue.connect()
             assert {*catalogue.tools} == {"shout", "upper", "whisper", "find_tools", "call_tool", "read_value"}
