@@ -11,21 +11,22 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config.modules import describe_import_error, fresh_modules, imported_files
-from ..errors import ConfigError, InvalidFlow, Problem, RopewalkError, display_path
+from ..errors import ConfigError, Problem, RopewalkError, display_path
 from ..fast_dataclass import dataclass
 from ..tools.directory.paths import MODULES
 from .definitions import KeptVersion
 from .flow_list import FlowFile, is_definition
+from .flow_problems import problems_of, problems_within, schedule_faults
 from .python_file import load_from_python, python_place
 
 if TYPE_CHECKING:
-    from ..config.settings import Config, Schedule
+    from ..check import Checked
+    from ..config.settings import Config
     from .app import App
     from .project_versions import ProjectVersions
 
@@ -148,7 +149,7 @@ class Reloader:
                 app = self._open_again()
                 self._check_schedules(app)
         except (RopewalkError, OSError) as error:
-            self._code_problems = _problems_of(error)
+            self._code_problems = problems_of(error)
             return False
         self._code_problems = ()
         app.definitions.kept.update(earlier.definitions.kept)
@@ -161,7 +162,7 @@ class Reloader:
             self._check_syntax(path)
         await self._check_flows()
         flows = [problem for group in self._flow_problems.values() for problem in group]
-        faults = self._schedule_faults(self._versions.app.settings.schedules).values()
+        faults = schedule_faults(self._versions.app.settings.schedules).values()
         schedules = [problem for error in faults for problem in error.problems]
         others = [*self._code_problems, *schedules, *flows]
         lines = {(each.place.file, each.place.line) for each in others if each.place is not None}
@@ -170,20 +171,12 @@ class Reloader:
             for each in self._malformed.values()
             if each.place is None or (each.place.file, each.place.line) not in lines
         ]
-        self._versions.problems = tuple(dict.fromkeys([*others, *malformed]))
-
-    def _schedule_faults(self, schedules: Mapping[str, Schedule]) -> Mapping[str, ConfigError]:
-        """Return what is wrong with the times of schedules."""
-        if not schedules:
-            return {}
-        from ..workers.cron import schedule_faults  # few projects have schedules
-
-        return schedule_faults(schedules)
+        self._versions.problems, self._versions.is_checked = tuple(dict.fromkeys([*others, *malformed])), True
 
     def _check_schedules(self, app: App) -> None:
         """Raise ConfigError for a schedule of a new version that is wrong, unless it was before."""
-        faults = self._schedule_faults(app.settings.schedules)
-        known = self._schedule_faults(self._versions.app.settings.schedules)
+        faults = schedule_faults(app.settings.schedules)
+        known = schedule_faults(self._versions.app.settings.schedules)
         if new := [problem for name in faults.keys() - known.keys() for problem in faults[name].problems]:
             raise ConfigError(new)
 
@@ -201,8 +194,8 @@ class Reloader:
         """Check all definitions, and keep the last good version of each that is wrong."""
         app = self._versions.app
         self._flows = self._look(app)
-        paths = {str(file.path) for file in self._flows.values()}
-        for path in self._good.keys() - paths:
+        paths = [str(file.path) for file in self._flows.values()]
+        for path in self._good.keys() - set(paths):
             del self._good[path]
             app.definitions.kept.pop(path, None)
         known, self._flow_problems = self._flow_problems, dict.fromkeys(paths, ())
@@ -227,33 +220,17 @@ class Reloader:
 
     async def _problems_in(self, app: App, file: FlowFile, end: float) -> Sequence[Problem] | None:
         """Return what is wrong with a definition as its file is now; None if its servers do not answer in time."""
-        loading = asyncio.ensure_future(app.definitions.find_async(file.path, connect=True))
         patience = max(_LEAST_PATIENCE, end - asyncio.get_running_loop().time())
-        if not (await asyncio.wait([loading], timeout=patience))[0]:
-            loading.add_done_callback(lambda late: late.cancelled() or late.exception())
-            return None
-        try:
-            problems = app.definitions.check(loading.result(), unknown_tools="problem").problems
-            return list(map(_with_short_path, problems))
-        except (RopewalkError, OSError) as error:
-            return _problems_of(error)
+
+        async def check() -> Checked:
+            loaded = await app.definitions.find_async(file.path, connect=True)
+            return app.definitions.check(loaded, unknown_tools="problem")
+
+        return await problems_within(patience, check())
 
     def _shown(self, path: Path) -> str:
         directory = _real(self.directory)
         return str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path)
-
-
-def _problems_of(error: Exception) -> Sequence[Problem]:
-    problems = error.problems if isinstance(error, InvalidFlow | ConfigError) else ()
-    return list(map(_with_short_path, problems)) or [Problem(path="", message=str(error))]
-
-
-def _with_short_path(problem: Problem) -> Problem:
-    """Return a problem with the path of its file as people write it."""
-    place = problem.place
-    if place is None or not os.path.isabs(place.file):
-        return problem
-    return replace(problem, place=replace(place, file=display_path(Path(place.file))))
 
 
 def _real(path: Path | str) -> Path:
