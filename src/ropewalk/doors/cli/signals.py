@@ -21,7 +21,7 @@ from .arguments import read_input
 from .dispatch import Answer
 from .options import Json, Project, StoreAddress
 from .questions import example_answer, form_lines
-from .session import Interrupts, with_app
+from .session import Interrupts, store_options, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -128,12 +128,6 @@ def _continue_answer(
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
     data = {**run_state(app.context, row, **data), "resume": command if must_resume else None}
     return Answer(data=data, text=escape_invisible("\n".join(lines)))
-
-
-def store_options(store: str | None, project: Path | None) -> str:
-    """Return the options that name the same store and project, for a command that is shown; "" if there are none."""
-    pairs = (("--store", store), ("-C", str(project) if project is not None else None))
-    return "".join(f" {option} {shlex.quote(value)}" for option, value in pairs if value)
 
 
 def wait_lines(
