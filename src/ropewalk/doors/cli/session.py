@@ -48,6 +48,7 @@ from .output import configure_logging, log_events, notify
 if TYPE_CHECKING:
     from ...app.app import App
     from ...config.settings import Config
+    from ...journal.address import StoreOpener
     from ...journal.protocol import Store
 
 log = logging.getLogger("ropewalk.config")
@@ -435,17 +436,20 @@ def without_tools(project: Path | None, store: str | None) -> App:
     config = read_config(project if project is None else _existing_directory(project))
     if has_scheme_of_others(store or config.store):
         import_tools(config)  # a module of the project may register what opens the store
-    app = App(_existing_store(store, config), directory=config.directory, sync=config.sync)
+    existing: Any = _existing_store(store, config)
+    app = App(existing, directory=config.directory, sync=config.sync)
     app.context.retention = None  # a command that only looks deletes nothing
     return app
 
 
-def _existing_store(store: str | None, config: Config) -> str | Store | None:
+def _existing_store(store: str | None, config: Config) -> str | Path | Store | StoreOpener | None:
     """Return the address of the store, or a `MissingStore` if its file does not exist: looking must not create it."""
     address = store or config.store
     file = file_of(address, config.directory)
     if file is None or is_there(file):
-        return address
+        from ...app.open_project import configured_store
+
+        return configured_store(store, config)
     if wal_message := orphan_wal(file):
         raise StoreError(f"{file}: {wal_message}")
     if store is not None:
