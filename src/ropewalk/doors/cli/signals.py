@@ -121,11 +121,13 @@ def _continue_answer(
     row = require_run(app.store, app.runs.outermost(run_id))
     run_id = row.id
     state = app.runs.liveness_of([row]).get(run_id)
-    must_resume = state in RESUMABLE
+    must_resume = state in RESUMABLE and not app.workers.resumes(row)
     command = f"ropewalk resume {shlex.quote(run_id)}{store_options(store, project)}"
     lines = [message, f"next: {command}"] if must_resume else [message]
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
+    elif state in RESUMABLE and not must_resume:
+        lines.append("a server or a worker of its project continues it")
     data = {**run_state(app.context, row, **data), "resume": command if must_resume else None}
     return Answer(data=data, text=escape_invisible("\n".join(lines)))
 
