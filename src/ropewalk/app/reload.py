@@ -158,7 +158,7 @@ class Reloader:
             if file is not None and not os.path.lexists(file):
                 raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
             with fresh_modules(self.directory) if changed or self._code_problems else nullcontext():
-                app = await asyncio.to_thread(self._open_again)  # requests go on while modules are imported
+                app = await asyncio.to_thread(self._open_again)  # the loop answers requests meanwhile
                 self._check_schedules(app)
                 started = await self._start_servers(app)
         except (RopewalkError, OSError) as error:
