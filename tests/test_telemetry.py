@@ -308,7 +308,7 @@ async def test_the_environment_names_the_protocol_to_the_collector(
     module = "opentelemetry.exporter.otlp.proto.grpc"
     async with App("memory", tools=[later]) as app:
         monkeypatch.setitem(sys.modules, module, None)
-        missing = "^OTEL_EXPORTER_OTLP_PROTOCOL=grpc needs the package opentelemetry-exporter-otlp-proto-grpc: pip install"
+        missing = "^OTEL_EXPORTER_OTLP_PROTOCOL=grpc needs the package opentelemetry-exporter-otlp-proto-grpc: pip"
         with pytest.raises(ConfigError, match=missing):
             from_environment(app, {**otlp, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
         from_environment(app, {**otlp, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"})

@@ -296,11 +296,11 @@ async def test_an_answered_run_continues_without_a_person(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store: str
 ) -> None:
     address = request.getfixturevalue("postgres_url") if store == "postgres" else str(tmp_path / "x.db")
-    nodes = [{"id": "ask", "type": "wait", "event": "go"}, {"id": "other", "type": "wait", "event": "other"}]
+    document = {"kind": "chain", "name": "w", "nodes": [{"id": "ask", "type": "wait", "event": "go"}]}
     async with App(address) as app:
         recovery = Recovery(app)
         for name in ("answered", "asked"):
-            await app.run({"kind": "chain", "name": "w", "nodes": nodes[:1]}, run_id=name, park=True)
+            await app.run(document, run_id=name, park=True)
         # Somebody has interrupted this one, and its event comes early: it stays.
         await (await app.store.open(NewRun(id="early", kind="chain"))).release()
         app.runs.send("early", "go", early=True)

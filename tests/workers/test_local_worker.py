@@ -453,7 +453,8 @@ async def test_a_run_that_kills_its_processes_is_parked_and_the_others_continue(
         poison, *others = ids
         for _ in range(2):
             await die(app, *ids[:2])
-        assert f"run {others[0]} is taken over from {Owner.load(DEAD)}, which died while it executed the run" in caplog.text
+        taken = f"run {others[0]} is taken over from {Owner.load(DEAD)}, which died while it executed the run"
+        assert taken in caplog.text
         assert app.workers.registry.suspects(ids, 2) == set(ids[:2])  # type: ignore[union-attr]
         await die(app, *(ids[int(number)] for number in last))
         assert [app.runs.row(id).status for id in ids] == ["parked", *["running"] * 3]  # type: ignore[union-attr]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 NOT_CONNECTED: Final = "not connected"
-"""The keyword of a problem of an MCP server that the present version names, and that does not answer or needs a login."""
+"""The keyword of a problem of an MCP server of the present version, which does not answer or needs a login."""
 _PATIENCE: Final = 2.0  # seconds for servers to connect: a silent one must not delay the next change
 _LEAST_PATIENCE: Final = 0.1  # seconds for each definition after that
 
@@ -150,15 +150,9 @@ class Reloader:
     async def _renew(self, changed: Collection[Path]) -> bool:
         """Open a new version of the project, with new modules if code has changed; if that fails, return False."""
         earlier = self._versions.app
-        for path in changed:  # Python compares bytecode by seconds, and a file may change twice in one
-            if path.suffix == ".py":
-                Path(cache_from_source(str(path))).unlink(missing_ok=True)
-        file = self.config.file
         try:
-            if file is not None and not os.path.lexists(file):
-                raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
             with fresh_modules(self.directory) if changed or self._code_problems else nullcontext():
-                app = await asyncio.to_thread(self._open_again)  # the loop answers requests meanwhile
+                app = await asyncio.to_thread(self._open_changed, changed)  # the loop answers requests meanwhile
                 self._check_schedules(app)
                 started = await self._start_servers(app)
         except (RopewalkError, OSError) as error:
@@ -168,6 +162,16 @@ class Reloader:
         app.definitions.kept.update(earlier.definitions.kept)
         self._versions.replace(app)
         return True
+
+    def _open_changed(self, changed: Iterable[Path]) -> App:
+        """Open the project with the present content of changed files."""
+        for path in changed:  # Python compares bytecode by seconds, and a file may change twice in one
+            if path.suffix == ".py":
+                Path(cache_from_source(str(path))).unlink(missing_ok=True)
+        file = self.config.file
+        if file is not None and not os.path.lexists(file):
+            raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
+        return self._open_again()
 
     async def _start_servers(self, app: App) -> Sequence[str]:
         """Start the servers that are new or changed in a version, and return their names; raise if one cannot start."""
@@ -182,7 +186,7 @@ class Reloader:
         # Nobody can log in at a server that no version names.
         if fatal := [each for each in problems if each.remedy is None or each.remedy.action is not Action.LOG_IN]:
             await app.close()
-            raise ConfigError(fatal)
+            raise ConfigError([replace(each, keyword=None) for each in fatal])
         if not done:
             connecting.add_done_callback(lambda _: self._report_late(app, names, problems))
         return names

@@ -111,7 +111,7 @@ class LocalWorker:
         now = time.monotonic()
         self._left_alone = {id: until for id, until in self._left_alone.items() if until > now}
         due = await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, room, list(self._left_alone))
-        suspects = await asyncio.to_thread(self._queue.suspects, due, self._limits.recoveries)
+        suspects = await asyncio.to_thread(self._queue.suspects, due, self._limits.recoveries) if due else ()
         for run_id in due:
             if run_id in self._tasks or run_id in self._left_alone or len(self._tasks) >= self._limits.concurrency:
                 continue
@@ -154,7 +154,10 @@ class LocalWorker:
         """Execute a run that may have killed its processes, when no other queued or recovered run executes here."""
 
         async def is_suspect() -> bool:
-            return bool(await asyncio.to_thread(self._queue.suspects, [run_id], self._limits.recoveries))
+            try:
+                return bool(await asyncio.to_thread(self._queue.suspects, [run_id], self._limits.recoveries))
+            except StoreError:  # a store that is away has cleared no suspicion
+                return True
 
         async with self._queue.quarantine.run_alone(run_id, is_suspect):
             if (opened := await self._claim(run_id)) is not None:

@@ -1,7 +1,7 @@
 """The quarantine of runs that kill their processes.
 
-A suspect is a run whose processes died repeatedly (`journal/sql/recovery.py`). It executes alone in its process until it
-has recorded something or has ended; meanwhile other processes take the other runs. A suspect that does not get its
+A suspect is a run whose processes died repeatedly (`journal/sql/recovery.py`). It executes alone in its process until
+it has recorded something or has ended; meanwhile other processes take the other runs. A suspect that does not get its
 process alone in time begins all the same, because it matters more that every run ends.
 
 The runs that a server starts for requests do not wait for a suspect, and a suspect does not wait for them.

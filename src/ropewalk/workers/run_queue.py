@@ -197,8 +197,11 @@ class RunQueue:
 
     def release_dead(self, recoveries: int) -> None:
         """Take the runs of dead processes that have queued ones from them; park those that have killed too many."""
+        released = set[str]()
         for row in self._store.dead_queued_runs():
-            for run in self._store.hand_back_dead_process(row, recoveries):
+            runs = [] if row.id in released else self._store.hand_back_dead_process(row, recoveries)
+            released |= {run.id for run in runs}
+            for run in runs:
                 log.log(logging.ERROR if run.is_parked else logging.WARNING, "%s", run)
 
     def suspects(self, ids: Iterable[str], recoveries: int) -> set[str]:

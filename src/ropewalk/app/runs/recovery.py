@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...engine.engine import RecoveryStore
-from ...errors import RopewalkError, RunBusy
+from ...errors import RopewalkError, RunBusy, StoreError
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import RunRow
 from ...journal.sql.recovery import DIED
@@ -86,8 +86,10 @@ class Recovery:
         """Start to resume every run that can be resumed here, and return their ids."""
         runs = await self._find_recoverable()
         if any(reason == DIED for _, reason in runs):
+            released = set[str]()
             for row in [row for row, reason in runs if reason == DIED]:
-                await self._hand_back_dead_process(row)
+                if row.id not in released:
+                    released |= await self._hand_back_dead_process(row)
             runs = [(row, reason) for row, reason in await self._find_recoverable() if reason != DIED]
         for row, reason in runs:
             self._resuming[row.id] = asyncio.create_task(self._resume(row, reason))
@@ -162,18 +164,22 @@ class Recovery:
         store: Any = self._app.context.store
 
         async def is_suspect() -> bool:
-            return bool(await run_sync_in_thread(store, lambda: store.is_suspect(run_id)))
+            try:
+                return bool(await run_sync_in_thread(store, lambda: store.is_suspect(run_id)))
+            except StoreError:  # a store that is away has cleared no suspicion
+                return True
 
         quarantine = quarantine_of(store)
         return quarantine.run_alone(run_id, is_suspect) if await is_suspect() else quarantine.run_with_others(run_id)
 
-    async def _hand_back_dead_process(self, row: RunRow) -> None:
-        """Take the runs of the dead process of a run from it, unless another server was faster."""
+    async def _hand_back_dead_process(self, row: RunRow) -> set[str]:
+        """Take the runs of the dead process of a run from it, and return their ids; none if a server was faster."""
         context: Any = self._app.context
         recoveries = context.settings.limits.recoveries
         runs = await run_sync_in_thread(context.store, lambda: context.store.hand_back_dead_process(row, recoveries))
         for run in runs:
             log.log(logging.ERROR if run.is_parked else logging.WARNING, "%s", run)
+        return {run.id for run in runs}
 
 
 async def resume_all(app: Resumer, *, at_once: int = 4) -> list[Outcome]:

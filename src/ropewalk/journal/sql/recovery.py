@@ -156,9 +156,7 @@ def find_recoverable(connection: Connection, lease: float, limit: int, condition
     # `condition`: An SQL condition on `run` and `lease`, for the runs of dead processes.
     orphans = find_orphans(connection, lease, limit, condition)
     found = [
-        RecoverableRun(row, DIED)
-        for row in orphans
-        if row.status == "running" and row.owner and row.parent is None
+        RecoverableRun(row, DIED) for row in orphans if row.status == "running" and row.owner and row.parent is None
     ]
     handed_back = runs(connection, fetch(connection, _MARKED, (limit,)))
     found += [RecoverableRun(row, HANDED_BACK) for _, row in handed_back]
