@@ -1,8 +1,8 @@
 """Reload a changed project: new code and settings become a new version, and wrong files keep their last good one.
 
 `reload` gets the paths that have changed. A changed module or settings file makes a new app, for which every module of
-the project is imported again, in a thread, and every new or changed MCP server is started. If that fails, the present
-version stays. Each use of a definition reads its file again, so here they are only checked: `Definitions.kept` holds
+the project is imported again, in a thread, and every new or changed source of tools is connected: MCP servers,
+providers and backends. If that fails, the present version stays. Each use of a definition reads its file again, so here they are only checked: `Definitions.kept` holds
 the last good version of each wrong one.
 """
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 NOT_CONNECTED: Final = "not connected"
-"""The keyword of a problem of an MCP server of the present version, which does not answer or needs a login."""
+"""The keyword of a problem of a source of tools of the present version, which does not answer or needs a login."""
+_SOURCES: Final = {"mcp": "servers", "providers": "providers", "backends": "backends"}
+"""The sections of `ropewalk.toml` with sources of tools, and the field of the configuration that each sets."""
 _PATIENCE: Final = 2.0  # seconds for servers to connect: a silent one must not delay the next change
 _LEAST_PATIENCE: Final = 0.1  # seconds for each definition after that
 
@@ -59,7 +61,7 @@ class Reloader:
 
     # `open_again`: Opens the project as the first version was opened.
     # `files`: Definitions that are served in addition to those of the project.
-    # `on_late`: Called with the problems of servers that fail after the reload that has started them.
+    # `on_late`: Called with the problems of servers that fail after the reload that has connected them.
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Reloader:
     ) -> None:
         self._versions, self._open_again, self._files = versions, open_again, tuple(files)
         self._on_late = on_late
-        self._started: Sequence[str] = ()  # the servers that were started for the present version
+        self._connected: Mapping[str, str] = {}  # the sources that were new in the present version, and their sections
         self._store_settings = self._first_store_settings = versions.app.context.store_settings
         self._flows: Mapping[str, FlowFile] = {}
         self._good: dict[str, tuple[FlowFile, Any]] = {}  # by path: the last good version, and its file at that time
@@ -154,11 +156,11 @@ class Reloader:
             with fresh_modules(self.directory) if changed or self._code_problems else nullcontext():
                 app = await asyncio.to_thread(self._open_changed, changed)  # the loop answers requests meanwhile
                 self._check_schedules(app)
-                started = await self._start_servers(app)
+                connected = await self._connect_changed(app)
         except (RopewalkError, OSError) as error:
             self._code_problems = _problems_of(error)
             return False
-        self._code_problems, self._started = (), started
+        self._code_problems, self._connected = (), connected
         app.definitions.kept.update(earlier.definitions.kept)
         self._versions.replace(app)
         return True
@@ -173,16 +175,19 @@ class Reloader:
             raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
         return self._open_again()
 
-    async def _start_servers(self, app: App) -> Sequence[str]:
-        """Start the servers that are new or changed in a version, and return their names; raise if one cannot start."""
-        known = self.config.servers
-        config = app.context.config
-        names = [name for name, server in (config.servers if config else {}).items() if known.get(name) != server]
+    async def _connect_changed(self, app: App) -> Mapping[str, str]:
+        """Connect the sources that are new or changed in a version, and return their sections; raise if one fails."""
+        names = {
+            name: section
+            for section, field in _SOURCES.items()
+            for name, settings in getattr(app.context.config, field).items()
+            if getattr(self.config, field).get(name) != settings
+        }
         if not names:
             return names
         connecting = asyncio.ensure_future(app.toolbox.connect_for([f"{name}:" for name in names]))
         done, _ = await asyncio.wait([connecting], timeout=_PATIENCE)
-        problems = self._server_problems(app, names)
+        problems = self._source_problems(app, names)
         # Nobody can log in at a server that no version names.
         if fatal := [each for each in problems if each.remedy is None or each.remedy.action is not Action.LOG_IN]:
             await app.close()
@@ -191,28 +196,27 @@ class Reloader:
             connecting.add_done_callback(lambda _: self._report_late(app, names, problems))
         return names
 
-    def _report_late(self, app: App, names: Sequence[str], known: Sequence[Problem]) -> None:
-        """Report the servers of the present version that have failed since it was opened."""
-        problems = [each for each in self._server_problems(app, names) if each not in known]
+    def _report_late(self, app: App, names: Mapping[str, str], known: Sequence[Problem]) -> None:
+        """Report the sources of the present version that have failed since it was opened."""
+        problems = [each for each in self._source_problems(app, names) if each not in known]
         if problems and app is self._versions.app:
             self._versions.problems = (*self._versions.problems, *problems)
             self._on_late(Reload(problems=problems, remaining=len(self._versions.problems)))
 
-    def _server_problems(self, app: App, names: Sequence[str]) -> Sequence[Problem]:
-        """Return why servers of a version cannot be used."""
+    def _source_problems(self, app: App, names: Mapping[str, str]) -> Sequence[Problem]:
+        """Return why sources of a version cannot be used."""
         failures, file = app.toolbox.failures, self.config.file
         failed = [name for name in names if name in failures]
-        table = TomlFile(file) if failed and file is not None and file.is_file() else TomlFile(None)
-        return [
-            Problem(
-                path="",
-                message=str(failures[name]),
-                place=table.place_of(("mcp", name)) if name in table.data.get("mcp", {}) else None,
-                keyword=NOT_CONNECTED,
-                remedy=getattr(failures[name], "remedy", None),
-            )
-            for name in failed
-        ]
+        table = TomlFile(file if failed and file is not None and file.is_file() else None)
+        problems = []
+        for name in failed:
+            message, section = str(failures[name]), names[name]
+            # Another program's file has no such table, and some messages begin with their place.
+            has_place = name in table.data.get(section, {}) and not message.startswith(f"{table.name}:")
+            place = table.place_of((section, name)) if has_place else None
+            remedy = getattr(failures[name], "remedy", None)
+            problems.append(Problem(path="", message=message, place=place, keyword=NOT_CONNECTED, remedy=remedy))
+        return problems
 
     async def _check(self, paths: Iterable[Path]) -> None:
         """Check the changed Python files and all definitions, and publish what is wrong."""
@@ -222,8 +226,8 @@ class Reloader:
         flows = [problem for group in self._flow_problems.values() for problem in group]
         faults = self._schedule_faults(self._versions.app.settings.schedules).values()
         schedules = [problem for error in faults for problem in error.problems]
-        servers = self._server_problems(self._versions.app, self._started)
-        others = [*self._code_problems, *servers, *schedules, *flows]
+        sources = self._source_problems(self._versions.app, self._connected)
+        others = [*self._code_problems, *sources, *schedules, *flows]
         lines = {(each.place.file, each.place.line) for each in others if each.place is not None}
         malformed = [
             each
