@@ -2,8 +2,8 @@
 
 `reload` gets the paths that have changed. A changed module or settings file makes a new app, for which every module of
 the project is imported again, in a thread, and every new or changed source of tools is connected: MCP servers,
-providers and backends. If that fails, the present version stays. Each use of a definition reads its file again, so here they are only checked: `Definitions.kept` holds
-the last good version of each wrong one.
+providers and backends. If that fails, the present version stays. Each use of a definition reads its file again, so
+here they are only checked: `Definitions.kept` holds the last good version of each wrong one.
 """
 
 from __future__ import annotations
@@ -177,11 +177,13 @@ class Reloader:
 
     async def _connect_changed(self, app: App) -> Mapping[str, str]:
         """Connect the sources that are new or changed in a version, and return their sections; raise if one fails."""
+        known, failures = self._versions.app.toolbox.failures, app.toolbox.failures
         names = {
             name: section
             for section, field in _SOURCES.items()
             for name, settings in getattr(app.context.config, field).items()
-            if getattr(self.config, field).get(name) != settings
+            # The document of a provider may have changed, although its settings have not.
+            if getattr(self.config, field).get(name) != settings or (name in failures and name not in known)
         }
         if not names:
             return names
