@@ -363,6 +363,27 @@ async def test_a_server_that_fails_to_start_is_shown_and_the_last_good_version_s
         assert (await project.listed())[1] == ["ropewalk.toml:3"]
 
 
+async def test_a_provider_whose_document_becomes_wrong_keeps_its_last_good_one(project: Project) -> None:
+    ping = {"get": {"operationId": "ping", "responses": {"200": {"description": "ok"}}}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "api", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}],
+        "paths": {"/ping": ping},
+    }
+    settings = f'{CONFIG}[providers.api]\nopenapi = "api.yaml"\n'
+
+    async def is_known() -> bool:
+        return bool((await project.client.get("/api/tools/api:ping")).is_success)
+
+    async with project.served({"ropewalk.toml": settings, "api.yaml": json.dumps(document)}):
+        for wrong in ('{"openapi": ', '{"openapi": "9.0"}'):
+            assert (await project.change({"api.yaml": wrong})).problems
+            assert await is_known()
+        await project.change({"api.yaml": json.dumps(document)})
+        assert (await is_known(), (await project.listed())[1]) == (True, [])
+
+
 @pytest.mark.parametrize("name", ["reload_words.py", "sums.py"])
 async def test_requests_are_answered_while_modules_are_imported(
     project: Project, monkeypatch: pytest.MonkeyPatch, name: str
