@@ -373,7 +373,7 @@ async def _dispatch(seconds: float, route: Route, arguments: tuple[Any, ...], fa
     except TimeoutError as error:
         # An executor that keeps the time itself may be slightly ahead of our timer.
         if scope.expired() or (route.keeps_time and time.monotonic() - started > 0.95 * seconds):
-            raise fail.timed_out(seconds, error.__cause__) from error
+            raise fail.timed_out(seconds, error) from error
         raise fail.executing(error) from error
     except asyncio.CancelledError as error:
         if task is None or task.cancelling() > cancellations:

@@ -84,9 +84,9 @@ class Failures:
             error.retryable = False  # a retry would fail in the same way
         return error
 
-    def timed_out(self, seconds: float, cancelled: BaseException | None = None) -> ToolTimeout:
+    def timed_out(self, seconds: float, timeout: BaseException) -> ToolTimeout:
         """Return the error of a call that took longer than `seconds`, with the notes of what was cancelled."""
-        return ToolTimeout(self.tool_id, seconds, backend=self.backend, reason=late_reason(seconds, cancelled))
+        return ToolTimeout(self.tool_id, seconds, backend=self.backend, reason=late_reason(seconds, timeout))
 
     def input(self, cause: BaseException | str, problems: Sequence[Problem] = ()) -> ValidationFailed:
         """Return the error of invalid arguments."""
@@ -113,10 +113,13 @@ class Failures:
         return StreamNotSupported(self.tool_id, "stream", cause, backend=self.backend)
 
 
-def late_reason(seconds: float, cancelled: BaseException | None) -> str:
+def late_reason(seconds: float, error: BaseException) -> str:
     """Return the reason of a timeout that cancelled a call whose server was starting; "" without notes of it."""
-    listed = () if cancelled is None else attribute_of(cancelled, "__notes__", ())
-    notes = [note for note in listed if isinstance(note, str)]
+    # The error is the cancellation or the TimeoutError that it led to, to which Python 3.11.2 gives no cause.
+    both = (error, error.__cause__ or error.__context__)
+    notes = [
+        note for one in both if one is not None for note in attribute_of(one, "__notes__", ()) if isinstance(note, str)
+    ]
     return "; ".join([f"no answer within {seconds:g} s", *notes]) if notes else ""
 
 

@@ -75,7 +75,7 @@ async def _events(source: Any, seconds: float, fail: Failures) -> AsyncGenerator
             if is_interruption(error):
                 raise
             is_timeout = isinstance(error, TimeoutError) and scope.expired()
-            failure = fail.timed_out(seconds) if is_timeout else fail.executing(error, "stream")
+            failure = fail.timed_out(seconds, error) if is_timeout else fail.executing(error, "stream")
             if isinstance(failure, ValidationFailed) and not has_begun:
                 raise failure from error  # the types of its parameters refuse the arguments
             yield _error_event(failure, fail)
