@@ -341,7 +341,7 @@ async def test_a_server_that_fails_to_start_is_shown_and_the_last_good_version_s
         reload = await project.change({"ropewalk.toml": wrong, helper: 'WORD = "new"'})  # it is added
         dev.report(reload, "the last good version")
         said = capsys.readouterr().err
-        assert "ropewalk.toml:3:1: MCP server 'm': no program 'no-program-of-this-name' on the PATH" in said
+        assert "ropewalk.toml:3:2: MCP server 'm': no program 'no-program-of-this-name' on the PATH" in said
         assert "the last good version" in said
         assert (await project.listed())[1] == ["ropewalk.toml:3"]
         assert await project.say() == "old x"
@@ -394,7 +394,8 @@ async def test_requests_are_answered_while_modules_are_imported(
     async with project.served({"sums.py": PLAN}):
         before = (project.folder / name).read_text()
         changing = asyncio.ensure_future(project.change({name: waits + before}))
-        await until(gate.entered.is_set)
+        await until(lambda: gate.entered.is_set() or changing.done())
+        assert not changing.done(), changing.result()
         assert await project.say() == "old x"
         gate.go.set()
         assert not (await changing).problems
