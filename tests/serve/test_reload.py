@@ -388,16 +388,21 @@ async def test_a_provider_whose_document_becomes_wrong_keeps_its_last_good_one(p
 async def test_requests_are_answered_while_modules_are_imported(
     project: Project, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    gate = SimpleNamespace(entered=threading.Event(), go=threading.Event())
-    monkeypatch.setitem(sys.modules, "reload_gate", gate)
-    waits = "import reload_gate\nreload_gate.entered.set()\nassert reload_gate.go.wait(10)\n"
+    entered, go = threading.Event(), threading.Event()
+
+    def passed() -> bool:
+        entered.set()
+        return go.wait(10)
+
+    monkeypatch.setitem(sys.modules, "reload_gate", SimpleNamespace(passed=passed))
+    waits = "import reload_gate\nassert reload_gate.passed()\n"
     async with project.served({"sums.py": PLAN}):
         before = (project.folder / name).read_text()
         changing = asyncio.ensure_future(project.change({name: waits + before}))
-        await until(lambda: gate.entered.is_set() or changing.done())
+        await until(lambda: entered.is_set() or changing.done())
         assert not changing.done(), changing.result()
         assert await project.say() == "old x"
-        gate.go.set()
+        go.set()
         assert not (await changing).problems
 
 
