@@ -159,7 +159,9 @@ class StoreOpener:
 
     def check_directory(self) -> None:
         """Raise StoreError for a file in a directory that does not exist."""
-        file = None if self._url is None else file_of(self._url)
+        if self._url is None or self._url == "memory":  # a first run loads little
+            return
+        file = file_of(self._url)
         if file is not None and not os.path.isdir(file.parent):
             with self._placed():
                 raise StoreError(f"{file}: directory {file.parent} does not exist; create it first")
@@ -198,8 +200,9 @@ def store_or_opener(
     if named is not None and not isinstance(named, (str, PathLike)):
         return named
     opener = StoreOpener(named, directory, sync)
-    opener.check_address()
-    opener.check_directory()
+    if named is not None:
+        opener.check_address()
+        opener.check_directory()
     return opener
 
 
