@@ -385,6 +385,13 @@ def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
             assert none["note"].startswith("no tool here fits this request (none has a score of 0.3 or more)")
             assert all(tool["score"] < 0.3 for tool in none["tools"])
             assert found["tools"][0]["inputSchema"] == {"type": "object"}
+            both = {"queries": ["report progress", "say it back: echo"], "limit": 6}
+            several = (await mcp.call_tool("here", "find_tools", both)).structured_content
+            assert [tool["name"] for tool in several["tools"][:2]] == ["odd__progress", "odd__echo"]
+            assert {query: names[0] for query, names in several["queries"].items()} == {
+                "report progress": "odd__progress",
+                "say it back: echo": "odd__echo",
+            }
             told: list[ProgressEvent] = []
             through = {"name": "odd__progress", "arguments": {"count": 2}}
             done = await mcp.call_tool("here", "call_tool", through, on_progress=told.append)

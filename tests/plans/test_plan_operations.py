@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -81,6 +82,27 @@ async def test_find_tools_gives_python_stubs(shop: Shop, tmp_path: Path) -> None
     assert len(functions) == 2
     assert ast.unparse(functions[0].args) == "*, id: int, reason: str='none'"
     assert "cannot be undone" in str(ast.get_docstring(functions[0]))
+
+
+async def test_find_tools_answers_several_queries_and_shortens_the_rest(shop: Shop, tmp_path: Path) -> None:
+    @tool
+    async def refund(order: int, amount: float) -> bool:
+        """Pay money back for an order. It takes days."""
+        return True
+
+    async with open_app(shop, tmp_path) as app:
+        app.toolbox.register(refund)
+        answer: Any = await app.plans.find_tools(queries=["cancel order", "pay money back"])
+        named: Any = await app.plans.find_tools("note", 1)
+    assert [row["name"] for row in answer["tools"]][:2] == ["cancel_order", "refund"]
+    assert {query: names[0] for query, names in answer["queries"].items()} == {
+        "cancel order": "cancel_order",
+        "pay money back": "refund",
+    }
+    assert len([node for node in ast.parse(answer["stubs"]).body if isinstance(node, ast.AsyncFunctionDef)]) == 3
+    [line] = [line for line in answer["stubs"].split("\n") if line.startswith("# write: ") or "read: " in line]
+    assert re.fullmatch(r"# (write|read): (note\(order, text\)|get_order\(id\)): .+", line)
+    assert "async def note(" in named["stubs"]
 
 
 async def test_find_tools_refuses_nonsense(shop: Shop, tmp_path: Path) -> None:

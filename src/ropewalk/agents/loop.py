@@ -141,9 +141,11 @@ async def run_conversation(host: Any, conversation: Conversation) -> Completion:
     """Run a conversation with the tools and the store of a host."""
     tools, run_id = conversation.tools, conversation.run_id
     selector = getattr(host, "selector", None)
-    ids, warnings = await resolve_tools(tools, host.toolbox, selector, lenient=conversation.lenient)
-    agent = {"kind": "agent", **conversation.document, "tools": ids}
-    if needs_approval := tools_to_approve(conversation.approve, ids, tools, host.toolbox):
+    selection, warnings = await resolve_tools(tools, host.toolbox, selector, lenient=conversation.lenient)
+    agent = {"kind": "agent", **conversation.document, "tools": selection.ids}
+    if selection.offered is not None:
+        agent["offered"] = selection.offered
+    if needs_approval := tools_to_approve(conversation.approve, selection.ids, tools, host.toolbox):
         agent |= {"approve": needs_approval, "ask": "caller"}
     stream = StreamListener(conversation.on_event, _log)
     with listen(stream.listener), answer_approvals_with(conversation.ask):

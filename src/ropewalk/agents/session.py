@@ -1,7 +1,7 @@
 """Session, a conversation over several prompts, and Phase, a step of a longer task.
 
 In a Session each prompt is a run that continues the conversation. If there are many tools, the selector chooses those
-for each prompt; tools that were used before stay.
+for each prompt; tools that were used before stay. If none fits, the model can search for others (`tool_search.py`).
 
 A Phase is a conversation with its own prompt and tools, and can call only those. Tools that are not available are left
 out and listed in `PhaseResult.degraded`. Prompts can use facts that the caller knows as `$input.essentials`.
@@ -22,6 +22,7 @@ from .decision import Ask
 from .loop import Conversation, complete_with_tools, run_conversation
 from .memory import MemoryHost
 from .model import ModelClient
+from .tool_search import OfferedTools, widen
 from .turn import Listener
 
 MAX_TOOLS: Final = 40
@@ -54,30 +55,32 @@ class Session:
         """Send a prompt."""
 
         # A failure leaves the conversation as it was before.
-        run_id, tools = new_run_id(), self._select_tools(prompt)
+        run_id, selection = new_run_id(), self._select_tools(prompt)
         if self._on_run is not None:
-            self._on_run(run_id, tools)
+            self._on_run(run_id, selection.first)
         completion = await complete_with_tools(
             prompt,
             messages=self.messages or None,
-            tools=tools,
+            tools=selection,
             app=self._app,
             run_id=run_id,
-            approve=self._approve.intersection(tools),
+            approve=self._approve.intersection(selection.ids),
             **self._options,
         )
         self.messages = completion.messages
-        self._used |= dict.fromkeys(str(use["tool"]) for use in completion.trace if use["tool"] is not None)
+        self._used |= dict.fromkeys(use["tool"] for use in completion.trace if use["tool"] in self._tools)
         return completion
 
-    def _select_tools(self, prompt: str) -> list[str]:
+    def _select_tools(self, prompt: str) -> OfferedTools:
         """Return all tools if they are few; otherwise the tools used before, then those that fit the prompt."""
         if len(self._tools) <= self._max_tools:
-            return self._tools
-        # No threshold: the model cannot request a tool that is left out here.
-        selected = self._app.selector.select(prompt, maxResults=self._max_tools, allowTools=self._tools, threshold=0)
-        ids = dict.fromkeys([*list(self._used)[-self._max_tools :], *(str(row["name"]) for row in selected["results"])])
-        return list(ids)[: self._max_tools]
+            return OfferedTools(self._tools)
+        # No threshold: the model cannot request a tool that is left out here, unless it is shown a search.
+        rows = self._app.selector.select(prompt, maxResults=self._max_tools, allowTools=self._tools, threshold=0)[
+            "results"
+        ]
+        ids = dict.fromkeys([*list(self._used)[-self._max_tools :], *(str(row["name"]) for row in rows)])
+        return widen(list(ids)[: self._max_tools], [row["score"] for row in rows], self._tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

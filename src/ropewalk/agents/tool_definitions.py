@@ -21,15 +21,17 @@ import orjson
 
 from ..errors import ConfigError, InvalidFlow, InvalidTool, NotFound
 from ..fast_dataclass import dataclass
-from ..notations.agent import APPROVAL, PLAN_OPERATIONS
+from ..notations.agent import PLAN_OPERATIONS
 from ..notations.fields import Report, add_problem
 from ..ops import MODEL
 from ..schema_drafts import modern_schema, refs_in, resolves
-from ..select.options import read_options
+from ..select.options import THRESHOLD, Options, read_options
+from ..select.tool_card import category_of
 from ..tools.tool import Tool, parse_tool_id, tool_from
 from ..tools.toolbox import Toolbox, ToolProxy
 from ..values import Json, did_you_mean
 from .model import ToolDefinition
+from .tool_search import OfferedTools, widen
 
 MAX_NAME_LENGTH: Final = 64
 MAX_DESCRIPTION_LENGTH: Final = 20_000
@@ -68,12 +70,14 @@ class Cards:
         return {card.name for card in self.cards if parse_tool_id(card.tool).name == name}
 
 
-def make_cards(tools: Iterable[Tool]) -> Cards:
-    """Return the definitions of tools for the model, in the same order."""
-    listed = list({tool.id: tool for tool in tools}.values())
-    names = assign_names(listed)
+def make_cards(tools: Iterable[Tool], visible: Iterable[str] | None = None) -> Cards:
+    """Return the definitions for the model of the visible tools, by default of all, in the same order."""
+
+    # The names of the visible tools are unique among all: a name stays what it is when more tools become visible.
+    listed = {tool.id: tool for tool in tools}
+    names = assign_names(list(listed.values()))
     cards, notes, left_out = [], [], []
-    for tool in listed:
+    for tool in listed.values() if visible is None else [listed[id] for id in visible if id in listed]:
         schema, changes = convert_input_schema(tool.input_schema)
         notes += [f"{tool.id}: {note}" for note in changes]
         if schema is None:
@@ -345,20 +349,23 @@ class Selector(Protocol):
         ...
 
 
-ToolsArgument: TypeAlias = "Toolbox | Selected | Iterable[str | Tool | Callable[..., Any]] | None"
+ToolsArgument: TypeAlias = "Toolbox | Selected | OfferedTools | Iterable[str | Tool | Callable[..., Any]] | None"
 
 
 async def resolve_tools(
     tools: ToolsArgument, toolbox: Toolbox, selector: Selector | None, *, lenient: bool = False
-) -> tuple[list[str], list[str]]:
+) -> tuple[OfferedTools, list[str]]:
     """Find the tools of a conversation and register those that are functions or Tools."""
     if tools is None:
-        return [], []
+        return OfferedTools([]), []
+    if isinstance(tools, OfferedTools):
+        return tools, []
     if isinstance(tools, Selected):
-        selected = await _select_tools(tools, toolbox, selector)
-        return selected, [] if selected else [f"no tool fits {tools.query!r}"]
+        selection = await _select_tools(tools, toolbox, selector)
+        return selection, [] if selection.first else [f"no tool fits {tools.query!r}"]
     if isinstance(tools, Toolbox):
-        return await _resolve_toolbox(tools, toolbox)
+        ids_of_toolbox, failures = await _resolve_toolbox(tools, toolbox)
+        return OfferedTools(ids_of_toolbox), failures
     if isinstance(tools, (str, Mapping)):
         raise TypeError(f"tools must be a list of ids, functions or Tools, not {type(tools).__name__}")
 
@@ -382,7 +389,7 @@ async def resolve_tools(
             suggestion = closest_tool(item, toolbox.list())
             hint = f"; did you mean {suggestion!r}?" if suggestion else ""
             warnings.append(f"{item} is left out: {_failure_reason(item, toolbox)}{hint}")
-    return list(ids), warnings
+    return OfferedTools(list(ids)), warnings
 
 
 async def _resolve_toolbox(source: Toolbox, toolbox: Toolbox) -> tuple[list[str], list[str]]:
@@ -451,13 +458,17 @@ def tools_to_approve(
     approved_ids: dict[str, None] = {}
     report: Report = []
     also_allowed = toolbox.ids() if isinstance(tools, Selected) else []
-    if tools is not None and not isinstance(tools, (Selected, Toolbox)):
+    if tools is not None and not isinstance(tools, (Selected, OfferedTools, Toolbox)):
         also_allowed = [item for item in tools if isinstance(item, str)]
 
     # Report every wrong name at once.
     failures = tools.failures if isinstance(tools, Toolbox) else toolbox.failures
+    by_name: dict[str, list[str]] = {}
+    for id in ids:
+        for name in {id, parse_tool_id(id).name}:
+            by_name.setdefault(name, []).append(id)
     for i, name in enumerate(approve):
-        matches = [id for id in ids if name in (id, parse_tool_id(id).name)]
+        matches = by_name.get(name, [])
         approved_ids |= dict.fromkeys(matches)
         if not matches and name not in also_allowed and name.partition(":")[0] not in failures:
             known_tools = [tool for tool in map(toolbox.get, ids) if tool is not None]
@@ -482,11 +493,26 @@ def _failure_reason(name: str, toolbox: Toolbox) -> str:
     return "; ".join(f"{server}: {reason}" for server, reason in failures.items())
 
 
-async def _select_tools(request: Selected, toolbox: Toolbox, selector: Selector | None) -> list[str]:
+async def _select_tools(request: Selected, toolbox: Toolbox, selector: Selector | None) -> OfferedTools:
     if selector is None:
         raise ConfigError("select() needs an app with a tool selector; pass app=, or name the tools")
     await toolbox.connect()
-    left_out = [*read_options(request.query, None, request.options).exclude_tools, MODEL, APPROVAL]
-    options = {name: value for name, value in request.options.items() if name not in ("exclude_tools", "excludeTools")}
-    selected = selector.select(request.query, excludeTools=left_out, **options)
-    return [str(row["name"]) for row in selected["results"]]
+    options = read_options(request.query, None, request.options)
+    among = [tool.id for tool in toolbox.list() if tool.namespace != OWN_NAMESPACE and _is_allowed(tool, options)]
+    names = ("strategy", "maxResults", "max_results", "threshold", "context")
+    kept = {name: value for name, value in request.options.items() if name in names}
+    rows = selector.select(request.query, allowTools=among, **kept)["results"]
+    selected = [str(row["name"]) for row in rows]
+    # Whoever sets a threshold wants no tools that do not fit.
+    return widen(selected, [row["score"] for row in rows], among if options.threshold < THRESHOLD else ())
+
+
+def _is_allowed(tool: Tool, options: Options) -> bool:
+    """Return True if the options of a selection allow a tool."""
+    names = {tool.id, tool.name}
+    return (
+        (options.allow_tools is None or not names.isdisjoint(options.allow_tools))
+        and names.isdisjoint(options.exclude_tools)
+        and (options.category is None or category_of(tool) in options.category)
+        and (options.namespace is None or tool.namespace in options.namespace)
+    )

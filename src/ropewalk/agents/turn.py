@@ -30,6 +30,7 @@ from .model import BROKEN_OFF, Answer, ModelClient, Request
 from .request_checks import is_repairable, refused_values, to_sendable_request
 from .result_cache import Caching, ResultCache, caching_of
 from .tool_definitions import Cards, make_cards
+from .tool_search import visible_tools
 
 TURN_TIMEOUT: Final = 3600.0
 """Seconds; the client has a limit of its own per request."""
@@ -89,7 +90,7 @@ class ModelTool(Routed):
         self, client: Callable[[], ModelClient], toolbox: Toolbox, cache_ttl: Mapping[str, float] = MappingProxyType({})
     ) -> None:
         self._client, self._toolbox, self._cache = client, toolbox, ResultCache(toolbox, cache_ttl)
-        self._cards_by_tools: dict[tuple[str, ...], tuple[int, Cards]] = {}
+        self._cards_by_tools: dict[tuple[tuple[str, ...], tuple[str, ...] | None], tuple[int, Cards]] = {}
 
     def route(self, get_engine: EngineGetter | None, /) -> Route:
         """Return the route to the model."""
@@ -119,7 +120,8 @@ class ModelTool(Routed):
         if caching is not None:
             caching.keep(trace)
         listener = _listener.get()
-        cards = self.cards(tools)
+        offered = options.get("offered")
+        cards = self.cards(tools, None if offered is None else visible_tools(offered, trace))
         refused = list((totals or {}).get("refused", ()))
         _check_messages(messages)
         if totals is None and _is_blank(messages):
@@ -151,14 +153,14 @@ class ModelTool(Routed):
             raise ModelError(turn["totals"]["why"])
         return turn
 
-    def cards(self, tools: Sequence[str]) -> Cards:
-        """Return the definitions of tools for the model, cached until the toolbox changes."""
-        key, version = tuple(tools), self._toolbox.version
+    def cards(self, tools: Sequence[str], visible: Sequence[str] | None = None) -> Cards:
+        """Return the definitions of the tools that a model sees (default: all), cached until the toolbox changes."""
+        key, version = (tuple(tools), None if visible is None else tuple(visible)), self._toolbox.version
         cached = self._cards_by_tools.get(key)
         if cached is not None and cached[0] == version:
             return cached[1]
         known = [self._toolbox.get(tool) for tool in tools]
-        cards = make_cards(tool for tool in known if tool is not None)
+        cards = make_cards((tool for tool in known if tool is not None), visible)
         self._cards_by_tools[key] = (version, cards)
         if len(self._cards_by_tools) > _MAX_CACHED_CARDS:
             del self._cards_by_tools[next(iter(self._cards_by_tools))]

@@ -122,6 +122,10 @@ class FlowTools(Source):
         """Return True if a tool is a flow of the project."""
         return id in self._offered
 
+    def file_of(self, id: str) -> str | None:
+        """Return the id of the flow file that a tool runs, which is its path in the project; None for other tools."""
+        return self.flows.id_of(str(self._offered[id].file.path)) if id in self._offered else None
+
     async def _prepare(self, file: FlowFile, ids: Collection[str]) -> Prepared | None:
         """Prepare the flow in a file; if it is wrong, note why there are no tools with these ids."""
         broken = self._definitions.cards.broken

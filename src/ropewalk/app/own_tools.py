@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
-from ..tools.reserved import OWN, PLAN_TOOLS, PLANS, VALUE
+from ..tools.reserved import OWN, PLAN_TOOLS, PLANS, SEARCH, VALUE
 from ..tools.source import Source
 
 if TYPE_CHECKING:
@@ -59,6 +59,13 @@ def _register_value(jobs: Jobs) -> None:
         jobs.context.toolbox.register(value_tool(jobs.context))
 
 
+def _register_search(jobs: Jobs) -> None:
+    from ..agents.tool_search import search_tool
+
+    if jobs.context.toolbox.get(f"{OWN}:{SEARCH}") is None:
+        jobs.context.toolbox.register(search_tool(jobs.context.selection.search))
+
+
 def _register_plan_operations(jobs: Jobs) -> None:
     from .plan_operations import install_operations
 
@@ -69,5 +76,6 @@ _PARTS: Final[dict[str, Callable[[Jobs], None]]] = {
     "model": _register_agent_tools,
     "approval": _register_agent_tools,
     VALUE: _register_value,
+    SEARCH: _register_search,
     **dict.fromkeys(PLAN_TOOLS, _register_plan_operations),
 }

@@ -17,6 +17,7 @@ from ..errors import InvalidInput, Problem
 from ..fast_dataclass import dataclass
 from ..notations.records import outcome
 from ..schema import compile_schema
+from ..select.search import HOW_TO_ASK, LIMIT, QUERIES
 from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from ..tools.reserved import OWN
 from ..tools.tool import Tool
@@ -97,12 +98,14 @@ OPERATIONS: Final[dict[str, Operation]] = {
     for operation in (
         Operation(
             name="find_tools",
-            description="Finds the tools that a request needs, as Python stubs. A program with run_plan calls them.",
+            description=f"Finds tools as Python stubs: a program with run_plan calls them. {HOW_TO_ASK} The best tools "
+            "come with a stub, the others as one line; search for a name to get its stub.",
             properties={
-                "request": {"type": "string", "minLength": 1, "description": "The task, in words."},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 8},
+                "queries": QUERIES,
+                "request": {"type": "string", "minLength": 1, "description": "One task, in place of `queries`."},
+                "limit": LIMIT,
             },
-            required=("request",),
+            required=(),
             reads=True,
         ),
         Operation(
@@ -176,7 +179,7 @@ async def call_operation(
     if not checked.is_valid(dict(args)):
         raise InvalidInput(checked.problems(dict(args), "arguments"))
     if name == "find_tools":
-        return await plans.find_tools(args["request"], args.get("limit", 8))
+        return await plans.find_tools(**args)
     if name == "check_plan":
         return await plans.check_plan(args["code"], args.get("input"))
     if name == "run_plan":

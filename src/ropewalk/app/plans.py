@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -25,10 +25,12 @@ from ..notations.plan.readers import MODEL, ORIGIN, prepare_names, reader_of
 from ..notations.plan.tools import servers_in, with_tools
 from ..notations.records import Outcome, outcome
 from ..plans.read.tools import python_name
+from ..select.search import USUAL_LIMIT, line_of, read_search
 from ..source.document import escape_invisible, shorten
+from ..tools.reserved import OWN
 from ..tools.stubs import stub
 from ..tools.version import tool_version
-from ..values import Json, check_json, json_problems
+from ..values import Json, json_problems
 from .corrections import CONTEXT, Corrections, chain_of, require_in_effect
 from .facts import facts_of_definition, facts_of_tool
 from .first_design import find_answer, sent_answers
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
 
 Approve: TypeAlias = Literal["none", "destructive", "writes"]
 _PATIENCE: Final = 5.0  # seconds for servers to list their tools
-_MOST_TOOLS: Final = 50
 _PREVIEW: Final = 500  # characters of a value behind a handle
 _MOST_PARTIAL: Final = 100  # recorded calls in the answer to a failed plan
 _ASKED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -86,42 +87,44 @@ class Plans:
 
     # --- find and check ------------------------------------------------------------------------
 
-    async def find_tools(self, request: str, limit: int = 8) -> dict[str, Json]:
-        """Find the tools that a request needs.
+    async def find_tools(
+        self, request: str | None = None, limit: int = USUAL_LIMIT, *, queries: Sequence[str] | None = None
+    ) -> dict[str, Json]:
+        """Find the tools that a request needs, flows and saved plans included.
 
         Args:
             request: The task, in words.
             limit: The largest number of tools, from 1 to 50.
+            queries: Several tasks, at most 10. The best tools of each are among the results.
 
         Returns:
-            `stubs`, Python stubs of the tools with the best first, and `tools` with the name, the effect and the
-            score of each.
+            `stubs`, Python stubs of the best tools and a comment with one line for each of the others; `tools` with
+            the name, the effect and the score of each; for several queries `queries`, the names that each has found;
+            and a `note` if no tool fits.
         """
-        if not isinstance(request, str) or not request.strip():
-            raise InvalidInput([Problem(path="request", message="must describe the task")])
-        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_TOOLS:
-            raise InvalidInput([Problem(path="limit", message=f"must be an integer from 1 to {_MOST_TOOLS}")])
+        search = read_search(request, queries, limit, name="request")
         # Connect only for a valid request: servers may take seconds to start.
-        await self._connect()
-        toolbox, selector = self.context.toolbox, self.context.selection.selector
-        allowed = [tool.id for tool in toolbox.list() if tool.namespace != "ropewalk"]
-        rows: list[dict[str, Any]] = []
-        if allowed:
-            # No threshold: the best tools are offered even if none fits well, and each score says how well.
-            options: dict[str, Any] = {"maxResults": limit, "allowTools": allowed, "threshold": 0}
-            rows = (await asyncio.to_thread(lambda: selector.select(check_json(request, "request"), **options)))[
-                "results"
-            ]
-        tools, stubs = [], []
-        for row in rows:
-            # The selector ranks in a thread; a tool may have been removed meanwhile.
-            tool = toolbox.get(str(row["name"]))
-            if tool is None:
-                continue
-            effect, name = facts_of_tool(self.context, tool.id).effect, python_name(tool.id)
-            tools.append({"name": name, "effect": effect, "score": round(float(row["score"]), 2)})
-            stubs.append(f"# {effect}\n{stub(tool, name)}")
-        return {"stubs": "\n".join(stubs), "tools": tools}
+        await self.context.toolbox.connect_within(_PATIENCE)
+        await self.jobs.connect_own()
+        tools = {python_name(tool.id): tool for tool in self.context.toolbox.list() if tool.namespace != OWN}
+        ids = {tool.id: name for name, tool in tools.items()}
+        by_name = {name: id for id, name in ids.items()}
+        # The selector ranks in a thread; the tools are those of before, whatever changes meanwhile. No threshold: the
+        # best tools are offered even if none fits well, and each score says how well.
+        results = (await asyncio.to_thread(self.context.selection.search, search, ids, by_name, 0)).renamed(ids)
+        effects = {found.key: facts_of_tool(self.context, tools[found.key].id).effect for found in results.found}
+        stubs, lines = results.in_two_densities(
+            lambda found: f"# {effects[found.key]}\n{stub(tools[found.key], found.key)}",
+            lambda found: f"# {effects[found.key]}: {line_of(found.key, tools[found.key])}\n",
+        )
+        return {
+            "stubs": "\n".join((*stubs, *lines)),
+            "tools": [
+                {"name": found.key, "effect": effects[found.key], "score": round(found.score, 2)}
+                for found in results.found
+            ],
+            **results.remarks,
+        }
 
     async def check_plan(
         self, code: str, input: Mapping[str, Json] | None = None, *, parallel: Parallel | None = None
@@ -145,10 +148,6 @@ class Plans:
             "facts": facts_of_definition(self.context, loaded).to_dict(),
             "graph": draw(loaded.flow, "text"),
         }
-
-    async def _connect(self) -> None:
-        await self.context.toolbox.connect_within(_PATIENCE)
-        await register_saved_plans(self.jobs)
 
     async def load(
         self,

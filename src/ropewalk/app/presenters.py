@@ -14,6 +14,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from ..journal.protocol import Definition, RunRow, iso
+from ..tools.reserved import PLANS
+from ..tools.source import prefix_of
 from ..values import Json
 from .cron_text import cron_text
 from .overview import next_due_times, run_of
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from ..tools.toolbox import Toolbox
     from ..workers.schedules import ScheduleRow
     from .context import Context
+    from .jobs import Jobs
     from .overview import FailureGroup, Overview, QueueState
 
 _MAX_MESSAGE: Final = 300  # characters of an error in a list
@@ -104,9 +107,22 @@ def tool_line(context: Context, tool: Tool) -> dict[str, Any]:
     }
 
 
-def tool_selection(toolbox: Toolbox, selection: SelectionResult) -> dict[str, Any]:
+def tool_selection(jobs: Jobs, selection: SelectionResult) -> dict[str, Any]:
     """Present the tools that fit a request, with the servers that could not be reached."""
-    return {**selection.to_dict(), "failures": tool_failures(toolbox)}
+    data, toolbox = selection.to_dict(), jobs.context.toolbox
+    results = [{**row, **_origin(jobs, str(row["name"]))} for row in data["results"]]
+    return {**data, "results": results, "failures": tool_failures(toolbox)}
+
+
+def _origin(jobs: Jobs, tool_id: str) -> dict[str, Json]:
+    """Present where a tool comes from; for a flow of the project also the id by which it is run."""
+    flow = None if jobs.flow_tools is None else jobs.flow_tools.file_of(tool_id)
+    if flow is not None:
+        return {"source": "flow", "flow": flow}
+    if prefix_of(tool_id) == PLANS:
+        return {"source": "plan"}
+    backends = jobs.context.toolbox.backends(tool_id)
+    return {"source": backends[0].kind if backends else None}
 
 
 def definition_line(

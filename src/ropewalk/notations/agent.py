@@ -30,6 +30,7 @@ from ..ir import Flow, Graph, Meta, Node, OnError, Policy, Retry
 from ..ops import MODEL as MODEL
 from ..ops import Branch, Call, Compute, Loop, Map, Require, Undo, Wait, calls_of
 from ..problems import Warnings
+from ..tools.reserved import OWN, SEARCH
 from ..values import Json, did_you_mean
 from . import fields as f
 from .binding import warn_of_references
@@ -308,7 +309,7 @@ class _CallBranches:
         arms = tuple(
             (
                 Fn("==", (Ref("item", ("run",)), Lit(tool))),
-                self.arm(i, tool, name if names.count(name) == 1 else f"{name}.{i}"),
+                self.arm(i, tool, name if names.count(name) == 1 else f"{name}.{i}", _arguments(tool, tools)),
             )
             for i, (tool, name) in enumerate(zip(tools, names, strict=True))
         )
@@ -318,13 +319,12 @@ class _CallBranches:
         request = {key: Ref("item", (key,)) for key in ("id", "round", "tool", "name", "input")}
         return Graph(nodes=(use,), result=_object({**request, "outcome": Ref("out", (use.id,))}), ordered=True)
 
-    def arm(self, i: int, tool: str, name: str) -> Graph:
+    def arm(self, i: int, tool: str, name: str, args: Expr) -> Graph:
         """Build the branch of a tool: the call, whose failure is an answer too, after an approval if needed."""
         message = Ref("error", ("message",))
         explained = Fn("?:", (Fn("==", (Ref("error", ("ran",)), Lit(True))), Fn("${}", (message, Lit(RAN))), message))
         failed = Policy(on_error=OnError(value=_object({"error": explained})))
         meta = Meta(source=f"{self.path}[{i}]", labels={"tool": ""}, name=tool)
-        args = Ref("item", ("input",))
         op = Call(tool=tool, args=args, content=True, undo=self.undos.get(tool))
         call = Node(id=f"{self.within}call.{name}", op=op, policy=failed, meta=meta)
         call_region = Graph(nodes=(call,), result=Ref("out", (call.id,)), ordered=True)
@@ -356,6 +356,14 @@ class _CallBranches:
         """Build a region that gives one value."""
         node = Node(id=f"{self.within}{name}", op=Compute(value=value), meta=_HIDDEN)
         return Graph(nodes=(node,), result=Ref("out", (node.id,)), ordered=True)
+
+
+def _arguments(tool: str, tools: Sequence[str]) -> Expr:
+    """Return the arguments of a call: those of the model, and for a search of tools those that it searches."""
+    if tool != FIND_MORE:
+        return Ref("item", ("input",))
+    among: list[Json] = [id for id in tools if not id.startswith(f"{OWN}:")]
+    return _object({"queries": Ref("item", ("input", "queries")), "among": Lit(among)})
 
 
 def _object(fields: Mapping[str, Expr]) -> Obj:
@@ -444,6 +452,8 @@ PLAN_OPERATIONS: Final = tuple(
     f"ropewalk:{name}" for name in ("find_tools", "check_plan", "run_plan", "resume_run", "save_plan")
 )
 """The tools that an agent with `plans: true` has."""
+FIND_MORE: Final = f"{OWN}:{SEARCH}"
+"""The tool by which the model of an agent with `offered` finds the other tools of the agent."""
 FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
     "kind": f.text,
@@ -454,6 +464,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "messages": check_messages,
     "system": f.text,
     "tools": f.names,
+    "offered": f.names,
     "plans": f.truth,
     "approve": check_flag_or_names,
     "ask": f.one_of(("wait", "caller")),
@@ -499,10 +510,13 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
 
 
 def _flow(fields: Mapping[str, Any], report: Report) -> Flow:
-    operations = PLAN_OPERATIONS if fields.get("plans") is True else ()
+    operations, options = own_tools(fields), agent_options(fields)
     tools = tuple(dict.fromkeys((*fields.get("tools", ()), *operations)))
+    if "offered" in fields:
+        check_tools(fields["offered"], tools, "offered", report)
+        options["offered"] = [*fields["offered"], *operations]
     loop = agent_loop(
-        agent_options(fields),
+        options,
         tools,
         start_messages(fields, "", report),
         approve=tools_to_approve(fields, tools, "", report) - set(operations),
@@ -532,17 +546,26 @@ def agent_options(fields: Mapping[Any, Any]) -> dict[str, Json]:
     return {"max_rounds": MAX_ROUNDS, **{key: fields[key] for key in OPTIONS if key in fields}}
 
 
+def own_tools(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tools that an agent has for other fields than `tools`."""
+    operations = PLAN_OPERATIONS if document.get("plans") is True else ()
+    return (*operations, *((FIND_MORE,) if "offered" in document else ()))
+
+
 def tools_to_approve(fields: Mapping[str, Any], tools: tuple[str, ...], path: str, report: Report) -> frozenset[str]:
     """Return the tools whose calls must be approved first; report names that are not tools of the agent."""
     approve = fields.get("approve", False)
     if isinstance(approve, bool):
         return frozenset(tools) if approve else frozenset()
-    for i, name in enumerate(approve):
-        if name not in tools:
-            add_problem(
-                report, f"{join(path, 'approve')}[{i}]", f"{name!r} is not one of the tools", did_you_mean(name, tools)
-            )
+    check_tools(approve, tools, join(path, "approve"), report)
     return frozenset(approve)
+
+
+def check_tools(names: Sequence[str], tools: tuple[str, ...], path: str, report: Report) -> None:
+    """Report names that are not tools of the agent."""
+    for i, name in enumerate(names):
+        if name not in tools:
+            add_problem(report, f"{path}[{i}]", f"{name!r} is not one of the tools", did_you_mean(name, tools))
 
 
 def start_messages(fields: Mapping[str, Json], path: str, report: Report, roots: frozenset[str] = ROOTS) -> Expr:
@@ -614,7 +637,7 @@ class AgentHooks(Hooks):
     """Names the tools that the loop of an agent calls."""
 
     def own_tools(self, document: Mapping[str, Any]) -> frozenset[str]:
-        return frozenset((MODEL, APPROVAL, *(PLAN_OPERATIONS if document.get("plans") is True else ())))
+        return frozenset((MODEL, APPROVAL, *own_tools(document)))
 
 
 HOOKS: Final = AgentHooks()

@@ -77,6 +77,7 @@ DESCRIPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "messages": "The messages to begin with instead of a prompt, as in the Messages API, or a reference to them.",
         "system": "The system prompt; references to $input are filled in.",
         "tools": "The ids of the tools that the model may call.",
+        "offered": "The tools that the model sees at first. It finds the other tools by a search.",
         "plans": "true: the model may find tools, and write, check, run, resume and save programs.",
         "approve": "The tools whose calls need an approval, or true for all of them.",
         "ask": "wait: a person answers approvals. caller: the caller of the run does.",

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import StoreError
 from ..journal.address import run_sync_in_thread
 from ..values import Json
+from .search import NEAR, first_exact
 
 if TYPE_CHECKING:
     from ..journal.protocol import Store
     from ..tools.toolbox import Toolbox
+    from .search import Results, Search
     from .selector import Selector
     from .usage import Rate
 
@@ -54,6 +57,23 @@ class Selection:
                 log.exception("the selector does not know how tools did in earlier runs")
                 self._past = now, {}
         return self._past[1]
+
+    def search(
+        self,
+        search: Search,
+        among: Collection[str],
+        names: Mapping[str, str] = MappingProxyType({}),
+        threshold: float = NEAR,
+    ) -> Results:
+        """Return the best of some tools for the queries of a model; `names` are further names of these tools."""
+        options: dict[str, Any] = {"allowTools": list(among), "threshold": threshold}
+        ids = {**{id: id for id in among}, **names}
+
+        def rank(query: str, limit: int) -> list[tuple[str, float]]:
+            rows = self.selector.select(query, maxResults=limit, **options)["results"] if among else []
+            return first_exact(query, ids, [(str(row["name"]), float(row["score"])) for row in rows])[:limit]
+
+        return search.run(rank)
 
     async def learn(self, job: Any, result: Mapping[str, Json]) -> None:
         """Remember how the tools of a run did, if the run was given the request it is for."""

@@ -23,7 +23,9 @@ VALUE: Final = "value"
 """The built-in tool that reads for a plan what another run recorded."""
 PLAN_TOOLS: Final = ("find_tools", "check_plan", "run_plan", "resume_run", "save_plan", "store_plan")
 """The built-in tools by which agents write and run plans."""
-_BUILT_IN: Final = ("model", "approval", VALUE, *PLAN_TOOLS)
+SEARCH: Final = "find_more_tools"
+"""The built-in tool by which the model of an agent finds tools that it does not see yet."""
+_BUILT_IN: Final = ("model", "approval", VALUE, SEARCH, *PLAN_TOOLS)
 _MOST: Final = 5  # saved plans that a message lists
 
 

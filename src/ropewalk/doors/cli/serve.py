@@ -284,13 +284,16 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
         prompts=served.prompts,
         plans=config.plans.offer,
     )
-    tools = [Tools(app, servers_only=not served.tools, prefix=served.prefix)] if served.tools or served.gateway else []
+    tools: list[Source] = []
+    if served.tools or served.gateway:
+        tools.append(Tools(app, servers_only=not served.tools, prefix=served.prefix))
     _announce_flows(flows, config.directory)
     always: list[Source] = [flows]
-    if config.plans.offer:
+    if config.plans.offer or served.tools:
         from ..mcp.plans import PlanOperations
 
-        always.append(PlanOperations(app))
+        plans = PlanOperations(app, saved_only=not config.plans.offer)
+        (always if config.plans.offer else tools).append(plans)
     catalogue = Catalogue(Finder(app), always, tools, max_listed=served.max_listed)
     primitives = Primitives(
         FlowPrompts(lambda: catalogue.tools),

@@ -12,8 +12,10 @@ Connecting all servers of a project, with a word about those that keep a command
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter, validators
@@ -359,20 +361,28 @@ def select(
             result = app.selector.select(query, requested)
         except InvalidInput as error:
             raise UsageError(str(error)) from error
-        rows = [(f"{item['score']:.2f}", item["name"], first_line(item["description"])) for item in result["results"]]
+        data = tool_selection(app.jobs, result)
+        rows = [(f"{item['score']:.2f}", item["name"], first_line(item["description"])) for item in data["results"]]
         if explain:
-            text = [line for item in result["results"] for line in _score_lines(item, query)]
+            text = [line for item in data["results"] for line in _score_lines(item, query)]
         else:
             text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
+        text += _flow_lines(app, data["results"])
         # An empty list does not help, so name the nearest tools that the threshold hid.
         if not rows:
             among = " among the allowed tools" if category or namespace or exclude else ""
             near = app.selector.select(query, {**requested, "threshold": 0})["results"] if threshold != 0 else []
             text = _nothing_selected(query, among, near, threshold, explain)
         text += failure_lines(app)
-        return Answer(data=tool_selection(app.toolbox, result), text="\n".join(text))
+        return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project)
+
+
+def _flow_lines(app: App, results: list[dict[str, Any]]) -> list[str]:
+    """Say how to run those of the results that are flows of the project."""
+    flows = {item["name"]: os.path.join(app.project or "", item["flow"]) for item in results if "flow" in item}
+    return [f"{name} is a flow: ropewalk run {quote(os.path.relpath(path))}" for name, path in flows.items()]
 
 
 def _check_names(app: App, namespace: str | None, category: str | None, exclude: tuple[str, ...]) -> None:

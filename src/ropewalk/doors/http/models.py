@@ -374,8 +374,10 @@ class Preview(BaseModel):
 
 
 class PlanTools(BaseModel):
-    stubs: str = Field(description="Python stubs, the best first.")
+    stubs: str = Field(description="Python stubs of the best, and a comment line for each of the others.")
     tools: list[dict[str, Any]] = Field(description="Name, effect and score of each.")
+    queries: dict[str, list[str]] | None = Field(None, description="For several queries, the names that each found.")
+    note: str | None = Field(None, description="Which queries no tool fits.")
 
 
 class PlanCheck(Open):
@@ -529,6 +531,8 @@ class Fit(Open):
     description: str | None
     score: float
     inputSchema: dict[str, Any] | None
+    source: str | None = Field(description="`flow`, `plan` (a saved one), or the kind of backend: `local`, `mcp`, ...")
+    flow: str | None = Field(None, description="The id of a flow of the project, by which it is run as a file.")
 
 
 class Selection(Open):

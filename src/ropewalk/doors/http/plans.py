@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ...app.plan_operations import call_operation
 from ...app.start import Start
+from ...select.search import MAX_LIMIT, MAX_QUERIES, USUAL_LIMIT
 from ...values import check_json
 from . import models
 from .errors import Answer, Route, Served
@@ -18,8 +19,11 @@ router = APIRouter(prefix="/api/plans", tags=["plans"], route_class=Route, defau
 
 
 class FindTools(RequestBody):
-    request: str = Field(max_length=10_000, description="The task, in words.")
-    limit: int = Field(8, ge=1, le=50)
+    queries: list[str] | None = Field(
+        None, min_length=1, max_length=MAX_QUERIES, description="One query per task: an operation and an object."
+    )
+    request: str | None = Field(None, max_length=10_000, description="One task, in place of `queries`.")
+    limit: int = Field(USUAL_LIMIT, ge=1, le=MAX_LIMIT)
 
 
 class CheckPlan(RequestBody):

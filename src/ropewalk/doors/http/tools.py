@@ -100,7 +100,7 @@ async def select(body: SelectionBody, app: Served) -> Answer:
     query = check_json(body.query, "query")
     # In a thread: the first request reads every tool.
     result = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=body.limit, **least))
-    return Answer(tool_selection(app.toolbox, result))
+    return Answer(tool_selection(app.jobs, result))
 
 
 @router.get("/{tool_id:path}", summary="Get a tool", response_model=models.Tool)

@@ -1,8 +1,8 @@
 """The catalogue: everything that the MCP server offers, by the names that clients see. It is always current.
 
 A long list of tools fills the context of a model and makes it choose worse. In place of a long list, the model sees
-three tools. `find_tools` finds tools for a request, with their schemas; `call_tool` calls one of them; `read_value`
-reads a large result (`handles.py`).
+three tools. `find_tools` finds tools for tasks, the best with their schemas; `call_tool` calls one of them;
+`read_value` reads a large result (`handles.py`).
 
 The app's selector ranks the tools of the project and learns from their use. It does not know flows, so a second
 selector ranks those.
@@ -22,10 +22,21 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ...errors import ExecutionFailed, OutputValidationFailed, StoreError
+from ...errors import ExecutionFailed, InvalidInput, OutputValidationFailed, StoreError
 from ...journal.address import run_sync_in_thread
 from ...journal.tool_usage import current_source
-from ...select.options import THRESHOLD
+from ...select.search import (
+    HOW_TO_ASK,
+    LIMIT,
+    NEAR,
+    QUERIES,
+    USUAL_LIMIT,
+    Results,
+    Search,
+    first_exact,
+    line_of,
+    read_search,
+)
 from ...select.selector import Selector
 from ...tools.mcp.requests import ServerRefused
 from ...tools.reserved import why_reserved_is_missing
@@ -39,7 +50,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ropewalk.mcp.server")
 
-_THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
 # Seconds for which an unchanged tool is called without a look at all the others. The server looks every second for
 # clients that have a list, so that no call has to.
 _MAX_AGE: Final = 2.0
@@ -65,11 +75,16 @@ class Finder:
         """A value that changes with the tools of the toolbox and its servers."""
         return self._app.toolbox.version, self.connecting
 
-    def best(self, tools: Mapping[str, ExposedTool], query: str, limit: int) -> list[tuple[str, float]]:
-        """Return names and scores of the tools that fit a request, the best first."""
+    def search(self, tools: Mapping[str, ExposedTool], search: Search) -> Results:
+        """Return the names of the tools that fit the queries of a client."""
+        names = {name: name for name in tools}
+        return search.run(lambda query, limit: first_exact(query, names, self._best(tools, query, limit))[:limit])
+
+    def _best(self, tools: Mapping[str, ExposedTool], query: str, limit: int) -> list[tuple[str, float]]:
+        """Return names and scores of the tools that fit a query, the best first."""
         toolbox = self._app.toolbox
         names = {item.id: name for name, item in tools.items() if toolbox.get(item.id) is not None}
-        options: dict[str, Any] = {"maxResults": limit, "threshold": _THRESHOLD}
+        options: dict[str, Any] = {"maxResults": limit, "threshold": NEAR}
         rows: list[dict[str, Any]] = []
         if names:
             rows += self._app.selector.select(query, allowTools=list(names), **options)["results"]
@@ -88,9 +103,9 @@ class Finder:
             self._flows = flows, Selector(cards)
         return self._flows[1]
 
-    def note(self, asked: CallContext, query: str, ids: list[str]) -> None:
-        """Remember the request that a client found some tools by."""
-        for id in ids:
+    def note(self, asked: CallContext, found_by: Mapping[str, str]) -> None:
+        """Remember the queries that a client found some tools by."""
+        for id, query in found_by.items():
             asked.found_by.pop(id, None)
             asked.found_by[id] = query
         while len(asked.found_by) > _MOST_FINDS:
@@ -135,8 +150,6 @@ Find: TypeAlias = Callable[[str], Awaitable[ExposedTool | None]]
 
 FIND: Final = "find_tools"
 CALL: Final = "call_tool"
-_MOST: Final = 50
-_USUAL: Final = 8
 _ROW: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {
@@ -147,18 +160,17 @@ _ROW: Final[dict[str, Json]] = {
     },
     "required": ["name", "description", "inputSchema", "score"],
 }
+_NAMES: Final[dict[str, Json]] = {"type": "array", "items": {"type": "string"}}
 _OUTPUT: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {
         "tools": {"type": "array", "items": _ROW},
+        "more": {**_NAMES, "description": "The other results: name(required parameters): what it does."},
+        "queries": {"type": "object", "additionalProperties": _NAMES, "description": "Names that each query found."},
         "total": {"type": "integer"},
         "fits": {"type": "boolean"},
         "note": {"type": "string"},
-        "connecting": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Servers that have not listed their tools yet.",
-        },
+        "connecting": {**_NAMES, "description": "Servers that have not listed their tools yet."},
     },
     "required": ["tools", "total", "fits"],
 }
@@ -166,61 +178,52 @@ _OUTPUT: Final[dict[str, Json]] = {
 
 def find_tools(tools: Mapping[str, ExposedTool], finder: Finder, connecting: list[str]) -> ExposedTool:
     """The tool that finds the others, which were listed before the servers in `connecting` had answered."""
-    names = (
-        "the tools of this server that fit a task. Returns their names, descriptions and input schemas, the best "
-        "first, each with a score (0 to 1) that says how sure it fits, and a note if no tool fits"
-    )
 
     async def call(args: dict[str, Json], asked: CallContext) -> Any:
-        query, limit = args.get("query"), args.get("limit", _USUAL)
-        if not isinstance(query, str) or not query.strip():
-            return failed("query: must describe the task in words", {"kind": "InvalidInput"})
-        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
-            return failed(f"limit: must be a whole number from 1 to {_MOST}", {"kind": "InvalidInput"})
-        result = [
-            (name, tools[name], score) for name, score in await asyncio.to_thread(finder.best, tools, query, limit)
-        ]
-        # Remember the request: the selector learns from how the calls of these tools end.
-        finder.note(asked, query, [item.id for _, item, _ in result])
-        rows = [
-            {
-                "name": name,
-                "description": item.description,
-                "inputSchema": shown_input(item.input_schema),
-                "score": score,
-            }
-            for name, item, score in result
-        ]
-        fits = any(score >= THRESHOLD for _, _, score in result)
-        message: dict[str, Json] = {"tools": rows, "total": len(tools), "fits": fits}
+        try:
+            search = read_search(args.get("query"), args.get("queries"), args.get("limit", USUAL_LIMIT))
+        except InvalidInput as error:
+            return failed(str(error), {"kind": "InvalidInput"})
+        results = await asyncio.to_thread(finder.search, tools, search)
+        # Remember the queries: the selector learns from how the calls of these tools end.
+        finder.note(asked, {tools[name].id: query for name, _, query in results.found})
+        full, lines = results.in_two_densities(
+            lambda found: _row(tools[found.key], *found[:2]), lambda found: line_of(found.key, tools[found.key])
+        )
+        message: dict[str, Json] = {"tools": [*full], "total": len(tools), "fits": not results.weak, **results.remarks}
+        if lines:
+            message["more"] = [*lines]
         if connecting:
             message["connecting"] = [*connecting]
-        if fits:
-            return given(message, _OUTPUT)
-        # The nearest tools are listed even so; the note keeps the model from trusting them.
-        near = "; the listed tools are the nearest ones, and probably do not fit" if result else ""
-        note = f"no tool here fits this request (none has a score of {THRESHOLD:g} or more){near}"
-        # A server that is still connecting may have a better tool.
-        if connecting:
-            note += f"; the tools of {', '.join(connecting)} are not known yet: ask again in a few seconds"
-        return given({**message, "note": note}, _OUTPUT)
+            # A server that is still connecting may have a better tool.
+            if results.weak:
+                late = f"the tools of {', '.join(connecting)} are not known yet: ask again in a few seconds"
+                message["note"] = f"{message['note']}; {late}"
+        return given(message, _OUTPUT)
 
     return ExposedTool(
         id=FIND,
         wanted=FIND,
-        description=f"Finds {names}. Call these tools with {CALL}.",
+        description=f"Finds tools of this server. {HOW_TO_ASK} The best results have an input schema and a score (0 to "
+        f"1: how sure it fits), the others are one line each; search for a name to get its schema. Call the tools with "
+        f"{CALL}.",
         input_schema={
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "Your task, in a few words."},
-                "limit": {"type": "integer", "minimum": 1, "maximum": _MOST, "default": _USUAL},
+                "queries": QUERIES,
+                "query": {"type": "string", "description": "One task, in place of `queries`."},
+                "limit": LIMIT,
             },
-            "required": ["query"],
         },
         output_schema=_OUTPUT,
         annotations={"readOnlyHint": True},
         call=call,
     )
+
+
+def _row(tool: ExposedTool, name: str, score: float) -> dict[str, Json]:
+    schema = {key: value for key, value in shown_input(tool.input_schema).items() if key != "$schema"}
+    return {"name": name, "description": tool.description, "inputSchema": schema, "score": score}
 
 
 def unknown_tool_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
@@ -259,7 +262,7 @@ def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> E
                 "arguments": {"type": "object", "description": "Arguments that match the tool's input schema."},
                 "request": {
                     "type": "string",
-                    "description": f"Your task: the query of {FIND}. Later searches learn from it.",
+                    "description": f"The query that found it in {FIND}. Later searches learn from it.",
                 },
             },
             "required": ["name"],

@@ -24,6 +24,7 @@ from ...tools.backends.route import ToolReported
 from ...tools.bound_call import Progress
 from ...tools.mcp.call_client import CLIENT, ask_client
 from ...tools.mcp.requests import ServerRefused
+from ...tools.reserved import OWN, PLANS
 from ...tools.tool import Tool, ToolBackend
 from ...values import Json
 from .catalogue import safe_name, unique_names
@@ -306,8 +307,9 @@ class Tools:
         listed = {} if toolbox.mcp is None else {name: _by_name(toolbox.mcp.tools(name)) for name in toolbox.mcp.names}
         flows = self._app.jobs.flow_tools
         for tool in toolbox.list():
-            if flows is not None and flows.is_offered(tool.id):
-                continue  # clients have the flow itself
+            # Clients have the flow itself, and saved plans from another source. Parts of agents are no tools for them.
+            if tool.namespace in (OWN, PLANS) or (flows is not None and flows.is_offered(tool.id)):
+                continue
             for backend in toolbox.backends(tool.id)[:1]:
                 if backend.kind == "mcp":
                     name = backend.tool_id or tool.name

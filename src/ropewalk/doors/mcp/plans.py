@@ -30,10 +30,11 @@ Answer: TypeAlias = Callable[[Start], Awaitable[dict[str, Json]]]
 class PlanOperations:
     """The operations, as a source of tools."""
 
-    # A client cannot approve the requests of its own model, unless `[plans] decide` allows it.
+    # A client cannot approve the requests of its own model, unless `[plans] decide` allows it. With `saved_only`, it
+    # calls saved plans as tools, and writes no programs.
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, app: App, *, saved_only: bool = False) -> None:
+        self._app, self._saved_only = app, saved_only
 
     def version(self) -> Any:
         """Return the version of the toolbox, which has the saved plans."""
@@ -41,7 +42,7 @@ class PlanOperations:
 
     def offered(self) -> Iterator[ExposedTool]:
         """Return one tool per operation, and one per saved plan."""
-        for operation in OPERATIONS.values():
+        for operation in () if self._saved_only else OPERATIONS.values():
             yield self._offer(operation)
         for tool in self._app.toolbox.list():
             if tool.namespace == PLANS and flow_tool_of(tool) is not None:
@@ -83,7 +84,7 @@ class PlanOperations:
             return await self._app.plans.start(replace(start, definition=loaded), {})
 
         return ExposedTool(
-            id=f"plans/saved/{tool.name}",
+            id=tool.id,  # by which the selector ranks it and learns from its calls
             wanted=tool.name,
             description=tool.description,
             input_schema=tool.input_schema,
