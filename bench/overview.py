@@ -4,6 +4,7 @@
 
 The runs are rows of 40 definitions over 7 days, every tenth failed, half of those with an error of its own. Each
 question is asked 5 times; the figures are the processor seconds of this process and the elapsed seconds of the fastest.
+Last is the number of other reads that end meanwhile: they do not wait for the overview.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,16 @@ def measure(label: str, ask: Callable[[], Any]) -> None:
     print(f"{label:32} {wall * 1000:7.1f} ms, {cpu * 1000:7.1f} ms of the processor, {size} rows")
 
 
+def reads_during(store: Any, ask: Callable[[], Any]) -> int:
+    """Return how many other reads of the store end while a question is answered."""
+    with ThreadPoolExecutor() as threads:
+        answer, reads = threads.submit(ask), 0
+        while not answer.done():
+            store.get_run("r0")
+            reads += 1
+    return reads
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=100_000)
@@ -78,6 +90,7 @@ def main() -> None:
             measure(f"count_failures, {days} d", lambda edges=edges: store.count_failures(edges[0], edges[-1]))
             whole = lambda edges=edges: overview_data(overview(app, edges[0], edges[-1], 28))  # noqa: E731
             measure(f"the whole overview, {days} d", whole)
+            print(f"other reads during an overview    {reads_during(store, whole):7}")
         store.close()
 
 

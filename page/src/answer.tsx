@@ -3,6 +3,7 @@ import { useState } from "react";
 import { ask, runAt, type Json, type Question, type Wait } from "./api";
 import { LaterFacts } from "./facts";
 import { useForm } from "./form";
+import { notify } from "./notices";
 import { Act, Copy, JsonField, When, readJson } from "./parts";
 import { Link, runPlace } from "./place";
 
@@ -11,6 +12,8 @@ const asks = (wait: Wait) => {
   if (wait.question) return <>{wait.question.server} asks: <strong dir="auto">{wait.question.message}</strong></>;
   return <>waits for the event <strong>{wait.event}</strong></>;
 };
+
+const REFUSALS: Record<string, string> = { decline: "Declined", cancel: "Cancelled" };
 
 /** The form of an MCP server, or the address that it wants somebody to open. */
 function QuestionForm({ question, send, kind }: { question: Question; send: (payload: Json) => Promise<unknown>; kind: string }) {
@@ -32,8 +35,11 @@ export function Answer({ run, wait, done, name, isMain }: { run: string; wait: W
   const [note, setNote] = useState("");
   const [payload, setPayload] = useState("");
   const main = isMain ? "main" : "";
-  const send = (value: Json) => ask(runAt(run, "/send"), { event: wait.event!, payload: value }).then(done);
-  const approve = (approved: boolean) => ask(runAt(run, "/approve"), { node: wait.path, approved, note: note || null }).then(done);
+  const say = (what: string) => (notify(`${what} in the run ${name || run}.`), done());
+  const send = (value: Json) => ask(runAt(run, "/send"), { event: wait.event!, payload: value })
+    .then(() => say(wait.question ? `${REFUSALS[String(value)] ?? "Answered"} ${wait.path}` : `Sent the event ${wait.event}`));
+  const approve = (approved: boolean) => ask(runAt(run, "/approve"), { node: wait.path, approved, note: note || null })
+    .then(() => say(`${approved ? "Approved" : "Rejected"} ${wait.path}`));
   return (
     <section className="waiting" aria-label={`${wait.path} waits`}>
       <p>

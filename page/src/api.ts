@@ -1,5 +1,6 @@
 import { BASE } from "./base";
 import { parseJson, writeJson } from "./exact";
+import { reportAnswer } from "./notices";
 // Types of the HTTP API, and requests to it. Nothing is sent to any other server.
 
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json };
@@ -12,7 +13,7 @@ export type RunLine = {
 export type Step = {
   path: string; node: string; kind: string; status: "ok" | "recovered" | "failed" | "skipped" | "decided";
   started: string; ended: string; ms: number; value?: Json; error: Json; reason: string | null; decision: Json;
-  replayed: boolean;
+  replayed: boolean; earlierStart?: string;
 };
 /** A question of an MCP server: a form, or an address to open. */
 export type Question = { server: string; message: string; schema?: Json; url?: string };
@@ -35,7 +36,7 @@ export type UndoReport = {
 };
 export type Run = RunLine & {
   definition: { kind: string; id: string } | null; version: number | null; forkedFrom: string | null; parent: string | null;
-  owner: string | null; input: Json; result: Json; error: Json; endings: Ending[]; waitingFor: Wait[]; nodes: Step[];
+  owner: string | null; resumed: number; input: Json; result: Json; error: Json; endings: Ending[]; waitingFor: Wait[]; nodes: Step[];
   facts: Facts[]; undo: UndoReport | null;
 };
 export type Event = { runId: string; kind: string; at: number; path: string; node: string; data: Json };
@@ -69,6 +70,9 @@ export class Refused extends Error {
   }
 }
 
+const GONE = "The server does not answer; is `ropewalk serve` still running? This page shows what it last knew, and asks again every few seconds.";
+const ENDED_SESSION = "The session of this browser has ended. Open the address that `ropewalk serve` printed when it started last.";
+
 export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): Promise<T> {
   let answer: Response;
   try {
@@ -77,13 +81,18 @@ export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): P
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Refused(0, "the server does not answer; is `ropewalk serve` still running?");
+    reportAnswer(GONE);
+    throw new Refused(0, "the server does not answer");
   }
   const text = await answer.text();
-  if (answer.ok) return parseJson(text) as T;
   if (answer.status === 401) {
-    throw new Refused(401, "this browser has no token: open the address that `ropewalk serve` printed");
+    reportAnswer(ENDED_SESSION);
+    throw new Refused(401, "the session of this browser has ended");
   }
+  // A proxy answers for a server that is gone, and not in JSON.
+  const isOfProxy = answer.status >= 502 && answer.status <= 504 && !answer.headers.get("content-type")?.includes("json");
+  reportAnswer(isOfProxy ? GONE : "");
+  if (answer.ok) return parseJson(text) as T;
   let problem: { message?: string; problems?: Problem[] } = {};
   try {
     problem = (parseJson(text) as { error?: typeof problem }).error ?? {};

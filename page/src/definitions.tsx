@@ -8,9 +8,11 @@ import { Act, Copy, Empty, JsonField, Problems, Text, Trouble, Value, When, arro
 import { Link, definitionPlace, go, runPlace } from "./place";
 import { Yaml } from "./yaml";
 
+type Listed = { definitions: DefinitionLine[]; problems: Problem[]; hasFiles: boolean; keepsGood: boolean };
+
 export function Definitions() {
   const [text, setText] = useState("");
-  const { found, error } = useAsked((signal) => ask<{ definitions: DefinitionLine[]; problems: Problem[] }>("/api/definitions", undefined, signal), [], 5000);
+  const { found, error } = useAsked((signal) => ask<Listed>("/api/definitions", undefined, signal), [], 5000);
   useTitle("Definitions");
   const all = found?.definitions ?? [];
   const fit = all.filter((one) => `${one.id}\n${one.name}\n${one.description}`.toLowerCase().includes(text.toLowerCase()));
@@ -23,7 +25,7 @@ export function Definitions() {
       <Trouble error={error} />
       {found && found.problems.length > 0 && (
         <div className="panel" role="alert">
-          <p>✕ These files are wrong. Runs use the last good version of each, if there is one:</p>
+          <p>✕ These files are wrong.{found.keepsGood && " Runs use the last good version of each, if there is one:"}</p>
           <Problems of={found.problems} files />
         </div>
       )}
@@ -31,7 +33,9 @@ export function Definitions() {
       {found && !fit.length && (all.length
         ? <Empty title="No matching definition."><button onClick={() => setText("")}>Show all definitions</button></Empty>
         : <Empty title="No definitions yet.">
-            Put a definition next to <code>ropewalk.toml</code> to start it here, or run a document below.
+            {found.hasFiles
+              ? <>Put a definition next to <code>ropewalk.toml</code> to start it here, or run a document below.</>
+              : <>This server has no project directory. Store a definition with <code>POST /api/definitions/chain</code>, or run a document below. Flows in Python are among the <Link to="/tools">tools</Link>, if the app offers them.</>}
           </Empty>)}
       <div className="cards" onKeyDown={arrows}>
         {fit.map((one) => (

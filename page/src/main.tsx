@@ -6,6 +6,7 @@ import { ask } from "./api";
 import { Definition, Definitions } from "./definitions";
 import { Diff } from "./diff";
 import { Overview } from "./overview";
+import { Notices } from "./notices";
 import { Dialog, Empty } from "./parts";
 import { Link, go, usePlace } from "./place";
 import { RunView } from "./run";
@@ -96,6 +97,7 @@ function Page() {
         <button className="plain icon" onClick={() => setHelp(true)} title="Keys" aria-label="Keys">?</button>
         {hasSession && <button className="plain" onClick={logOut}>Log out</button>}
       </header>
+      {!left && <Notices />}
       <main id="main">
         {left ? <Empty title={left}>To log in, open the address that `ropewalk serve` printed.</Empty> : <View {...place} waits={waits} />}
       </main>

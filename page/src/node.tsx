@@ -133,6 +133,7 @@ function Ended({ instance }: { instance: Instance }) {
           <div><dt>Started</dt><dd>{clock(end.started)}</dd></div>
           {end.ended !== null && <div><dt>Ended</dt><dd>{clock(end.ended)}</dd></div>}
           {end.ended !== null && <div><dt>Took</dt><dd>{took(end.ended - end.started)}</dd></div>}
+          {end.earlierStart !== undefined && <div><dt>Ran before</dt><dd>from {clock(end.earlierStart)} on, without a recorded result</dd></div>}
           {end.replayed && <div><dt>Reused</dt><dd>recorded by an earlier execution</dd></div>}
         </dl>
       )}

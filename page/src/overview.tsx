@@ -242,6 +242,7 @@ function Next({ schedules }: { schedules: Schedule[] }) {
           <li key={one.name}>
             <span><bdi>{one.name}</bdi> <NextTimes of={one.upcoming.slice(0, 1)} zone={one.timezone} /></span>
             {one.status && <small>last run: {one.runId ? <Link to={runPlace(one.runId)}><Status is={one.status} /></Link> : <Status is={one.status} />}</small>}
+            {one.error && <small className="bad" dir="auto">{one.error}</small>}
           </li>
         ))}
       </ul>

@@ -53,6 +53,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   const status = run ? standing({ ...run, waiting: asked.length > 0 }) : "";
   useTitle(run ? `${run.name || run.runId}: ${status}` : "");
   if (!run) return <Missing id={id} error={error} />;
+  if (run.kind === "schedule") return <NotBegun run={run} />;
   const details = detailsOf(run), isAsked = asked.length > 0;
   return (
     <div className={`run ${inGraph ? "fill" : ""}`}>
@@ -76,6 +77,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         <span><When at={run.startTime} isExact /></span>
         <span><Elapsed run={run} /></span>
         {run.forkedFrom && <span>forked from <Link to={runPlace(run.forkedFrom)}>{run.forkedFrom}</Link></span>}
+        {run.resumed > 0 && <span>resumed {run.resumed} {run.resumed === 1 ? "time" : "times"}{run.owner && <>, last by <bdi>{run.owner}</bdi></>}</span>}
         {run.parent && <span>part of <Link to={runPlace(run.parent)}>{run.parent}</Link></span>}
         {Object.entries(counts).map(([name, n]) => <span key={name} className={`count is-${name}`}>{n.toLocaleString()} {name === "left" ? "not finished" : name}</span>)}
         {costs.length > 0 && <Spent costs={costs} />}
@@ -130,7 +132,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
 const COMMON = new Set([
   "runId", "name", "kind", "status", "startTime", "endTime", "duration", "elapsed", "currentNode", "resultCount", "errorCount",
   "interrupted", "queued", "answered", "definition", "definitionId", "version", "fingerprint", "forkedFrom", "parent", "undo",
-  "budgets", "owner", "input", "result", "error", "endings", "waitingFor", "facts", "nodes", "next", "events",
+  "budgets", "owner", "resumed", "input", "result", "error", "endings", "waitingFor", "facts", "nodes", "next", "events",
 ]);
 
 function detailsOf(run: Run): Json {
@@ -170,6 +172,38 @@ function Missing({ id, error }: { id: string; error: unknown }) {
       <Trouble error={error} />
       {error ? <p className="empty">It may have been pruned, or it is in another store. <Link to="/runs">All runs</Link></p>
         : <p className="empty" role="status">Loading…</p>}
+    </>
+  );
+}
+
+/** The record of a schedule whose run could not begin: why, when, and what to do. It has no definition and no steps. */
+function NotBegun({ run }: { run: Run }) {
+  const due = run.runId.split("/").at(-1)!;  // the id ends with the due time
+  return (
+    <>
+      <div className="about">
+        <h1 dir="auto">{run.name}</h1>
+        <span role="status"><Status is={run.status} /></span>
+      </div>
+      <p className="facts">
+        <span>schedule <Link to="/schedules"><bdi>{run.name}</bdi></Link></span>
+        {!Number.isNaN(Date.parse(due)) && <span>due <When at={due} isExact /></span>}
+        <span>recorded <When at={run.startTime} isExact /></span>
+        <code>{run.runId}</code>
+      </p>
+      <div className="trouble">
+        <h3>The run could not begin</h3>
+        <span dir="auto">{messageOf(run.error) || "no message"}</span>
+        <Stack of={run.error} />
+      </div>
+      <p>Correct the cause, then start the schedule again. Its next run uses the corrected files.</p>
+      <div className="acts">
+        <Act kind="main" label={`Run ${run.name} now`} does={async () => {
+          const begun = await ask<Begun>(`/api/schedules/${encodeURIComponent(run.name)}/run`, {});
+          go(runPlace(begun.runId));
+        }}>Run now</Act>
+      </div>
+      {run.input !== null && <Value of={run.input} label="Input" />}
     </>
   );
 }
@@ -227,7 +261,8 @@ function placesOf(region: Region | null): string[] {
 }
 
 function Fork({ run, at, close }: { run: Run; at: string[]; close: () => void }) {
-  const [text, setText] = useState(writeJson(run.input, 2));
+  const shown = writeJson(run.input, 2);
+  const [text, setText] = useState(shown);
   const [nodes, setNodes] = useState(at.join(" "));
   return (
     <Dialog title="Fork this run" onClose={close}>
@@ -238,7 +273,10 @@ function Fork({ run, at, close }: { run: Run; at: string[]; close: () => void })
         <input value={nodes} onChange={(event) => setNodes(event.target.value)} />
       </label>
       <Act kind="main" does={async () => {
-        const begun = await ask<Begun>(runAt(run.runId, "/fork"), { input: readJson(text) ?? null, nodes: nodes.split(/[\s,]+/).filter(Boolean) });
+        // Secrets in the shown input are masked, so an unchanged one is left to the server.
+        const body: { [key: string]: Json } = { nodes: nodes.split(/[\s,]+/).filter(Boolean) };
+        if (text !== shown) body.input = readJson(text) ?? null;
+        const begun = await ask<Begun>(runAt(run.runId, "/fork"), body);
         close();
         go(runPlace(begun.runId));
       }}>Fork</Act>

@@ -7,7 +7,7 @@ import { Link, go, runPlace } from "./place";
 
 export type Schedule = {
   name: string; cron: string; times: string | null; timezone: string; flow: string; input: Json; paused: boolean;
-  last: string | null; status: string | null; runId: string | null; next: string | null; upcoming: string[]; catchUp: string;
+  last: string | null; status: string | null; error: string | null; runId: string | null; next: string | null; upcoming: string[]; catchUp: string;
   missed: { due: string; became: string; runId: string | null }[];
 };
 type Listed = { schedules: Schedule[]; idle: string[]; unavailable: string | null };
@@ -50,7 +50,7 @@ export function Schedules() {
               <div><dt>Next</dt><dd>{one.upcoming.length ? <NextTimes of={one.upcoming} zone={one.timezone} /> : one.paused ? "none while it is paused" : "–"}</dd></div>
               <div><dt>Last</dt><dd>{one.last ? <><When at={one.last} /> {one.status
                 ? one.runId ? <Link data-row="" to={runPlace(one.runId)}><Status is={one.status} /></Link> : <Status is={one.status} />
-                : <small>its run was deleted</small>}</> : "never"}</dd></div>
+                : <small>its run was deleted</small>}{one.error && <small className="bad" dir="auto">{one.error}</small>}</> : "never"}</dd></div>
               {one.missed.length > 0 && <div><dt>Missed</dt><dd><Missed of={one.missed} /></dd></div>}
             </dl>
             {!found.unavailable && (

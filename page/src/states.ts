@@ -4,6 +4,7 @@ import type { Event, Json, Run, Step } from "./api";
 export type Attempt = {
   path: string; status: string; started: number | null; ended: number | null; value?: Json; error?: Json;
   reason?: string | null; decision?: Json; recorded?: boolean; replayed?: boolean; answered?: boolean; undone?: boolean;
+  earlierStart?: number;  // it had begun before, and the result of then was not recorded
 };
 /** A node in one iteration or item. `base` is its path without attempts, `place` also without iterations and items. */
 export type Instance = { base: string; place: string; attempts: Map<string, Attempt> };
@@ -70,6 +71,7 @@ function takeStep(states: States, step: Step) {
   attempt.status = step.status;
   attempt.recorded = true;
   attempt.replayed = step.replayed;
+  attempt.earlierStart = step.earlierStart === undefined ? undefined : Date.parse(step.earlierStart);
   attempt.started = started;
   attempt.ended = started + step.ms;
   attempt.value = step.value;

@@ -433,6 +433,10 @@ class NothingToRetry(RopewalkError):
         super().__init__(f"run {run_id}: {message}")
 
 
+class RunNotBegun(NothingToRetry):
+    """The run of a schedule could not begin, so it has neither a definition nor steps."""
+
+
 class NothingToUndo(RopewalkError):
     """The run has nothing to undo, or cannot be undone now; the text says why and what to do instead."""
 

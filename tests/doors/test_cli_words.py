@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,10 @@ from ropewalk import App
 from ropewalk.doors.cli.commands import OLD_OPTIONS, current_words, help_page, program
 from ropewalk.doors.cli.help import written_help
 from ropewalk.errors import ConfigError, InvalidInput
+from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sql.timetable import Timetable, TimetableRow
+from ropewalk.journal.sqlite.store import SqliteStore
+from ropewalk.workers.schedules import scheduled_run_id
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 
@@ -58,6 +64,27 @@ def test_schedules_are_listed_before_any_worker_has_started(project):
     ]
     assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0  # makes the store
     assert project("schedules", "ls").out.splitlines()[1].split()[-4:] == ["not", "started", "-", "-"]
+
+
+def test_schedules_say_why_their_last_run_failed(project):
+    row = TimetableRow(
+        name="tick", project=None, cron="0 0 1 1 *", timezone="UTC", context={"flow": "gone.yaml"},
+        catch_up="run_once", next=60.0,
+    )  # fmt: skip
+    with contextlib.closing(SqliteStore(project.home / "runs.db")) as store:
+        Timetable(store).replace_all([row], None)
+        Timetable(store).advance(row, 4e9, 60.0, ())
+
+        id = scheduled_run_id("tick", "1970-01-01T00:01:00+00:00")
+
+        async def record() -> None:
+            log = await store.open(NewRun(id=id, kind="schedule", name="tick"))
+            await log.finish("failed", None, {"message": "no file 'gone.yaml'\nat all", "kind": "NotFound"})
+
+        asyncio.run(record())
+    head, line = project("schedules", "ls").out.splitlines()
+    assert (head.split()[-1], line.endswith("no file 'gone.yaml'")) == ("ERROR", True)
+    assert "correct the cause, then start another one: ropewalk schedules run tick" in project("runs", "show", id).out
 
 
 def test_who_asks_for_workers_is_told_how_to_do_without(project):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+import ropewalk
 from ropewalk.doors.security import (
     IDLE_SECONDS,
     MOST_SESSIONS,
@@ -25,6 +27,7 @@ TOKEN = "a-token"
 HOST, PORT = "127.0.0.1:8420", 8420
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 MOST = 100  # bytes of a body
+PAGE = Path(ropewalk.__file__).parent / "doors/web/static/token.html"
 
 
 class Answer:
@@ -161,7 +164,8 @@ def test_only_the_token_is_the_token(shown: str | None, is_token: bool) -> None:
     if not is_token:
         kind, message = answer.error
         assert kind == "Unauthorized"
-        assert message.startswith("the token is missing or wrong; send it as Authorization: Bearer TOKEN; ")
+        reason = "wrong" if shown else "missing"
+        assert message.startswith(f"the token is {reason}; send it as Authorization: Bearer TOKEN; ")
         assert answer.headers["www-authenticate"] == 'Bearer realm="ropewalk"'
     assert ("www-authenticate" in answer.headers) != is_token
 
@@ -175,6 +179,21 @@ def test_without_a_token_everybody_is_let_in_and_no_address_starts_a_session() -
         Door(token="")
 
 
+@pytest.mark.parametrize(
+    ("query", "cookie", "heading"),
+    [
+        ("", "", "This browser has no token"),
+        ("", "ropewalk_1=x", "This browser has no token"),  # of another server
+        ("token=almost", "", "This token is wrong"),
+        ("a=b&token=", "ropewalk_8420=x", "This token is wrong"),
+        ("", "ropewalk_8420=x", "The session of this browser has ended"),
+    ],
+)
+def test_the_page_for_a_browser_without_access_says_what_is_wrong(query: str, cookie: str, heading: str) -> None:
+    page = Door(lost=PAGE.read_bytes()).ask(query=query, headers={"accept": "text/html", "cookie": cookie})
+    assert (page.status, f"<h1>{heading}</h1>" in page.body.decode()) == (401, True)
+
+
 def test_a_browser_without_a_token_gets_a_page_and_a_program_the_way() -> None:
     door = Door(lost=b"<p>lost</p>", way="ask your administrator")
     page = door.ask(headers={"accept": "text/html,*/*"})
@@ -182,7 +201,7 @@ def test_a_browser_without_a_token_gets_a_page_and_a_program_the_way() -> None:
     assert page.headers["content-length"] == "11"
     for accept in ("application/json", None):
         answer = door.ask(headers={"accept": accept})
-        assert answer.error == ("Unauthorized", "the token is missing or wrong; ask your administrator")
+        assert answer.error == ("Unauthorized", "the token is missing; ask your administrator")
     foreign = door.ask("/", "POST", headers={"accept": "text/html", **door.log_in()})
     assert (foreign.status, foreign.headers["content-type"]) == (403, "application/json")
     assert Door().ask(headers={"accept": "text/html"}).headers["content-type"] == "application/json"

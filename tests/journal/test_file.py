@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,19 @@ def size(path: Path) -> int:
 def contents(folder: Path) -> dict[str, bytes]:
     found = {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.endswith("-shm")}
     return {name: data for name, data in found.items() if data}  # Having looked may leave an empty log.
+
+
+def test_counts_for_an_overview_and_other_reads_do_not_wait_for_each_other(path: Path) -> None:
+    with contextlib.closing(SqliteStore(path)) as store, ThreadPoolExecutor() as threads:
+        counts: list[Callable[[], list[Any]]] = [
+            lambda: store.count_runs([0, 1]), lambda: store.count_failures(0, 1), store.count_queues,
+        ]  # fmt: skip
+        # The bound only ends a test that fails: a count that waits for this read would wait for itself.
+        assert store.read(lambda _: [threads.submit(count).result(timeout=60) for count in counts]) == [[], [], []]
+        path.rename(path.with_name("elsewhere"))
+        for count in counts:
+            with pytest.raises(StoreError, match="deleted, moved or replaced"):
+                count()
 
 
 # --- versions and other programs ----------------------------------------------------------

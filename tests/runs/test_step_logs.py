@@ -285,6 +285,8 @@ async def test_a_retry_adds_lines_and_prints_of_python_modules_are_standard_outp
             assert (await app.runs.retry("r")).status == "completed"
             lines = [(line["number"], line["stream"], line["text"]) for line in app.runs.logs("r")]
             assert lines == [(1, "stdout", "as module"), (2, "stdout", "as module")]
+            run: Any = app.runs.get("r")
+            assert (run["resumed"], "earlierStart" in run["nodes"][0]) == (0, False)  # it failed, and was retried
 
 
 async def test_lines_of_a_step_survive_its_process(tmp_path: Path) -> None:
@@ -316,6 +318,10 @@ async def test_lines_of_a_step_survive_its_process(tmp_path: Path) -> None:
                 (1, "attempt 1"),
                 (2, "attempt 2"),
             ]
+            for limit in (None, 10):
+                run: Any = app.runs.get("r", limit=limit)
+                [step] = run["nodes"]
+                assert (run["resumed"], step["earlierStart"] < step["started"]) == (1, True)
 
 
 async def test_threads_print_into_the_step_that_started_them_also_those_of_a_pool(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
 
+from patience import until
 from ropewalk import App, tool
 from ropewalk.app.cron_text import cron_text
 from ropewalk.app.overview import FailureGroup, group_failures
@@ -16,6 +19,7 @@ from ropewalk.config.settings import Queue, Schedule, WorkerSettings
 from ropewalk.doors.http.site import make_site
 from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.journal.run_counts import FailureCount
+from ropewalk.journal.sql.timetable import Timetable
 
 HEAD = {"Authorization": "Bearer t"}
 
@@ -213,3 +217,67 @@ def test_a_schedule_is_paused_resumed_and_started_over_http(tmp_path: Path) -> N
     assert [s["name"] for s in found["schedules"]] == [name]
     assert found["workers"] == []
     assert unknown.status_code == 404
+
+
+@tool
+def size(text: str) -> int:
+    """Return the number of characters of a text."""
+    return len(text)
+
+
+def test_stored_input_is_shown_without_the_secrets_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NIGHT_KEY", "of-the-night-4711")
+    app = App(tmp_path / "runs.db", tools=[size])
+    node = {"id": "size", "type": "tool", "tool": "size", "args": {"text": "$input.text"}}
+
+    async def fill() -> None:
+        for id, text in (("a", "with of-the-night-4711"), ("b", "without")):
+            await app.run({"kind": "chain", "name": "sizes", "nodes": [node]}, {"text": text}, run_id=id)
+
+    asyncio.run(fill())
+    run, arguments, diff = asking(
+        app, ("GET", "/api/runs/a"), ("GET", "/api/runs/a/arguments"), ("GET", "/api/runs/a/diff?with=b")
+    )
+    assert run.json()["input"] == {"text": "with ***"}
+    assert arguments.json()["arguments"] == {"size": {"text": "with ***"}}
+    assert "with ***" in str(diff.json()["input"])
+    assert "4711" not in run.text + arguments.text + diff.text
+
+
+async def serve_until_due(app: App) -> None:
+    """Let a worker start the run of a schedule that is overdue."""
+    Timetable(app.store).replace_all([replace(row, next=1.0) for row in Timetable(app.store).rows()], None)
+    workers: list[Any] = []
+    serving = asyncio.create_task(app.workers.serve(started=workers.append))
+    await until(lambda: bool(workers) and app.schedules.list()[0].last is not None)
+    workers[0].stop()
+    await serving
+
+
+def test_a_schedule_that_cannot_start_its_run_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NIGHT_KEY", "of-the-night-4711")
+    schedule = Schedule(cron="30 2 * * *", flow=str(tmp_path / "gone.yaml"), input={"key": "of-the-night-4711"})
+    app = App(tmp_path / "runs.db", settings=WorkerSettings(schedules={"every/night": schedule}))
+    app.schedules.apply()
+    asyncio.run(serve_until_due(app))
+    [listed] = asking(app, ("GET", "/api/schedules"))
+    [row] = listed.json()["schedules"]
+    assert (row["status"], row["error"], row["input"]) == ("failed", f"no file {schedule.flow!r}", {"key": "***"})
+    place = f"/api/runs/{quote(row['runId'], safe='')}"
+    run, actions, stats, *refused = asking(
+        app, ("GET", place), ("GET", f"{place}/actions"), ("GET", "/api/tool-stats"), ("GET", f"{place}/graph"),
+        ("GET", f"{place}/arguments"), ("POST", f"{place}/fork"), ("POST", f"{place}/retry"),
+    )  # fmt: skip
+    found = run.json()
+    assert [found[key] for key in ("kind", "name", "status", "input")] == [
+        "schedule", "every/night", "failed", {"key": "***"},
+    ]  # fmt: skip
+    assert found["error"]["message"] == row["error"]
+    assert actions.json() == {"actions": []}
+    assert stats.json() == {"tools": [], "runs": 0, "unread": 0}
+    for answer in refused:
+        error = answer.json()["error"]
+        assert (answer.status_code, error["kind"]) == (409, "RunNotBegun")
+        assert error["message"].endswith("; to start another run: POST /api/schedules/every%2Fnight/run")

@@ -341,7 +341,7 @@ def test_without_the_token_a_browser_is_told_how_to_come_in_also_under_a_path(
     page.get_by_text("If it ends in ?token=$ROPEWALK_TOKEN, enter the value of that variable").wait_for()
     page.get_by_label("Token").fill("a wrong one")
     page.get_by_role("button", name="Open").click()
-    page.get_by_role("heading", name="This browser has no token").wait_for()
+    page.get_by_role("heading", name="This token is wrong").wait_for()
     page.get_by_label("Token").fill(TOKEN)
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Runs").wait_for()

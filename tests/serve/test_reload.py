@@ -206,6 +206,25 @@ async def test_a_wrong_file_is_shown_and_its_last_good_version_stays(
         assert (await project.listed())[1] == []
 
 
+async def test_a_server_that_does_not_reload_lists_the_same_problems(project: Project) -> None:
+    wrong = {
+        "a.json": chain({**SAY, "tool": "shout"}), "b.yaml": "kind: chain\nnodes: [", "right.json": chain(),
+        "c.json": chain({**SAY, "params": {"text": "$output.gone"}}), "notes.json": "[1]",
+        "ropewalk.toml": CONFIG + '[schedules.s]\nflow = "talk.json"\ncron = "61 * * * *"\n',
+    }  # fmt: skip
+    async with project.served(wrong):
+        reloaded = (await project.client.get("/api/definitions")).json()
+        assert len(reloaded["problems"]) == 4
+        transport = httpx2.ASGITransport(project.versions.app.asgi())
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as served:
+            found = (await served.get("/api/definitions")).json()
+            assert (reloaded.pop("keepsGood"), found.pop("keepsGood")) == (True, False)
+            assert found == reloaded
+            project.write({"b.yaml": chain(), "d.json": "{"})
+            problems = (await served.get("/api/definitions")).json()["problems"]
+            assert [each["file"] for each in problems] == ["ropewalk.toml", "a.json", "c.json"]
+
+
 async def test_definitions_come_change_and_go(project: Project) -> None:
     async with project.served():
         reload = await project.change({"second.json": chain(), "compose.yaml": "services: {}", "notes.json": "[1]"})

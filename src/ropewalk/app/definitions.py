@@ -22,10 +22,10 @@ from weakref import ref
 
 from ..check import UNKNOWN_TOOL, Checked, ToolCard, Tools, check
 from ..config.settings import Limits
-from ..errors import InvalidFlow, NotFound, Problem, display_path
+from ..errors import Action, InvalidFlow, NotFound, Problem, RunNotBegun, display_path
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
-from ..journal.protocol import Definition, RunRow, Store
+from ..journal.protocol import SCHEDULE, Definition, RunRow, Store
 from ..notations.registry import NOTATIONS, Compiled, kind_of_file, merge_problems, notation_of
 from ..values import digest, gc_disabled
 from .preflight import Cards, called_by, check_cycles, lacking
@@ -188,8 +188,11 @@ class Definitions:
 
     def _of_run(self, row: RunRow) -> Prepared:
         """Prepare the definition that a run was started with, or upgraded to."""
+        if row.kind == SCHEDULE:
+            error = RunNotBegun(row.id, "it could not begin; its error says why")
+            raise error.with_remedy(Action.START_SCHEDULED, name=row.name)
         started_with = row.context or {}
-        prepared = self.get({**row.document, "kind": row.kind}, root=started_with.get("root"))
+        prepared = self.get({**(row.document or {}), "kind": row.kind}, root=started_with.get("root"))
         if flow_files := started_with.get("flows"):
             self.cards.flow_files.update(flow_files)
             prepared = replace(prepared, flow_files=tuple(flow_files.items()))

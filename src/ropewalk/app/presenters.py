@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from ..config.secrets import process_redaction
 from ..journal.protocol import Definition, RunRow, iso
 from ..tools.reserved import PLANS
 from ..tools.source import prefix_of
@@ -65,7 +66,7 @@ def run_lines(context: Context, rows: Sequence[RunRow]) -> list[dict[str, Any]]:
     ]
 
 
-def _error_message(row: RunRow) -> str | None:
+def _error_message(row: RunRow | ScheduleRow) -> str | None:
     message = row.error.get("message") if isinstance(row.error, dict) else row.error
     return None if message is None else str(message)[:_MAX_MESSAGE]
 
@@ -172,10 +173,11 @@ def schedule_line(row: ScheduleRow) -> dict[str, Any]:
         "times": cron_text(row.cron),
         "timezone": row.timezone,
         "flow": row.flow,
-        "input": row.input,
+        "input": process_redaction().value(row.input),
         "paused": row.paused,
         "last": row.last.isoformat() if row.last else None,
         "status": row.status,
+        "error": _error_message(row),
         "runId": run_of(row),
         "next": row.next.isoformat() if row.next else None,
         "upcoming": [due.isoformat() for due in next_due_times(row)],

@@ -32,7 +32,9 @@ class ProjectVersions:
     def __init__(self, app: App) -> None:
         self.app = app
         self.problems: tuple[Problem, ...] = ()
-        """What is wrong with changed files, whose last good version is used."""
+        """What is wrong with the files of the project, if `is_checked`."""
+        self.is_checked = False
+        """Whether somebody checks each change of the project's files, and keeps the last good version of wrong ones."""
         self._first = app
         self._uses: Counter[App] = Counter()
         self._followers: list[Callable[[App], None]] = []

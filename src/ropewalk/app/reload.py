@@ -12,7 +12,6 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,10 +23,12 @@ from ..fast_dataclass import dataclass
 from ..tools.directory.paths import MODULES
 from .definitions import KeptVersion
 from .flow_list import FlowFile, is_definition
+from .flow_problems import problems_of, problems_within, schedule_faults
 from .python_file import load_from_python, python_place, refuse_program
 
 if TYPE_CHECKING:
-    from ..config.settings import Config, Schedule
+    from ..check import Checked
+    from ..config.settings import Config
     from .app import App
     from .project_versions import ProjectVersions
 
@@ -158,7 +159,7 @@ class Reloader:
                 self._check_schedules(app)
                 connected = await self._connect_changed(app)
         except (RopewalkError, OSError) as error:
-            self._code_problems = _problems_of(error)
+            self._code_problems = problems_of(error)
             return False
         self._code_problems, self._connected = (), connected
         app.definitions.kept.update(earlier.definitions.kept)
@@ -226,7 +227,7 @@ class Reloader:
             self._check_syntax(path)
         await self._check_flows()
         flows = [problem for group in self._flow_problems.values() for problem in group]
-        faults = self._schedule_faults(self._versions.app.settings.schedules).values()
+        faults = schedule_faults(self._versions.app.settings.schedules).values()
         schedules = [problem for error in faults for problem in error.problems]
         sources = self._source_problems(self._versions.app, self._connected)
         others = [*self._code_problems, *sources, *schedules, *flows]
@@ -236,20 +237,12 @@ class Reloader:
             for each in self._malformed.values()
             if each.place is None or (each.place.file, each.place.line) not in lines
         ]
-        self._versions.problems = tuple(dict.fromkeys([*others, *malformed]))
-
-    def _schedule_faults(self, schedules: Mapping[str, Schedule]) -> Mapping[str, ConfigError]:
-        """Return what is wrong with the times of schedules."""
-        if not schedules:
-            return {}
-        from ..workers.cron import schedule_faults  # few projects have schedules
-
-        return schedule_faults(schedules)
+        self._versions.problems, self._versions.is_checked = tuple(dict.fromkeys([*others, *malformed])), True
 
     def _check_schedules(self, app: App) -> None:
         """Raise ConfigError for a schedule of a new version that is wrong, unless it was before."""
-        faults = self._schedule_faults(app.settings.schedules)
-        known = self._schedule_faults(self._versions.app.settings.schedules)
+        faults = schedule_faults(app.settings.schedules)
+        known = schedule_faults(self._versions.app.settings.schedules)
         if new := [problem for name in faults.keys() - known.keys() for problem in faults[name].problems]:
             raise ConfigError(new)
 
@@ -267,8 +260,8 @@ class Reloader:
         """Check all definitions, and keep the last good version of each that is wrong."""
         app = self._versions.app
         self._flows = self._look(app)
-        paths = {str(file.path) for file in self._flows.values()}
-        for path in self._good.keys() - paths:
+        paths = [str(file.path) for file in self._flows.values()]
+        for path in self._good.keys() - set(paths):
             del self._good[path]
             app.definitions.kept.pop(path, None)
         known, self._flow_problems = self._flow_problems, dict.fromkeys(paths, ())
@@ -294,17 +287,14 @@ class Reloader:
     async def _problems_in(self, app: App, file: FlowFile, end: float) -> Sequence[Problem] | None:
         """Return what is wrong with a definition as its file is now; None if its servers do not answer in time."""
         if (place := python_place(file.path)) is not None and (error := await _import_error(*place)) is not None:
-            return _problems_of(error)
-        loading = asyncio.ensure_future(app.definitions.find_async(file.path, connect=True))
+            return problems_of(error)
         patience = max(_LEAST_PATIENCE, end - asyncio.get_running_loop().time())
-        if not (await asyncio.wait([loading], timeout=patience))[0]:
-            loading.add_done_callback(lambda late: late.cancelled() or late.exception())
-            return None
-        try:
-            problems = app.definitions.check(loading.result(), unknown_tools="problem").problems
-            return list(map(_with_short_path, problems))
-        except (RopewalkError, OSError) as error:
-            return _problems_of(error)
+
+        async def check() -> Checked:
+            loaded = await app.definitions.find_async(file.path, connect=True)
+            return app.definitions.check(loaded, unknown_tools="problem")
+
+        return await problems_within(patience, check())
 
     def _shown(self, path: Path) -> str:
         directory = _real(self.directory)
@@ -319,19 +309,6 @@ async def _import_error(file: Path, name: str) -> RopewalkError | OSError | None
     except (RopewalkError, OSError) as error:
         return None if isinstance(error, InvalidFlow) and (error.unlisted or error.unknown) else error
     return None
-
-
-def _problems_of(error: Exception) -> Sequence[Problem]:
-    problems = error.problems if isinstance(error, InvalidFlow | ConfigError) else ()
-    return list(map(_with_short_path, problems)) or [Problem(path="", message=str(error))]
-
-
-def _with_short_path(problem: Problem) -> Problem:
-    """Return a problem with the path of its file as people write it."""
-    place = problem.place
-    if place is None or not os.path.isabs(place.file):
-        return problem
-    return replace(problem, place=replace(place, file=display_path(Path(place.file))))
 
 
 def _real(path: Path | str) -> Path:

@@ -75,7 +75,9 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
     Action.TRUST: Wording("to agree to them: ropewalk trust, or set ROPEWALK_TRUST=all"),
     Action.LOG_IN: Wording("to log in: ropewalk tools login {server}"),
     Action.LOG_IN_SCOPE: Wording("to log in with more rights: ropewalk tools login {server} --scope {scope}"),
-    Action.START_SCHEDULED: Wording("to start another run: ropewalk schedules run {name}"),
+    Action.START_SCHEDULED: Wording(
+        "to start another run: ropewalk schedules run {name}", "to start another run: POST /api/schedules/{name}/run"
+    ),
 }
 """The words of each action."""
 
@@ -90,7 +92,7 @@ def word_remedy(remedy: Remedy, door: Door) -> str:
     if door is Door.HTTP and wording.http is not None:
         # An id is part of the path of a request; everything else is part of its JSON.
         encoded = {
-            name: quote(value, safe="") if name == "run_id" else orjson.dumps(value).decode()
+            name: quote(value, safe="") if name in ("run_id", "name") else orjson.dumps(value).decode()
             for name, value in remedy.arguments.items()
         }
         return wording.http.format_map(encoded)

@@ -132,6 +132,11 @@ _WAY: Final = (
     "send it as Authorization: Bearer TOKEN; it is the value of ROPEWALK_TOKEN, or else in the address that the "
     "server printed"
 )
+_WRONG: Final = "the token is wrong"
+_ENDED: Final = "the session of this browser has ended"
+_NO_TOKEN: Final = b"This browser has no token"
+"""The heading of the page for browsers without access."""
+_HEADINGS: Final = {_WRONG: b"This token is wrong", _ENDED: b"The session of this browser has ended"}
 _PIECE: Final = 2**18  # bytes of a body that are sent at once
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _HEADERS: Final = [
@@ -208,7 +213,9 @@ class AuthMiddleware:
         refused = self._stranger(scope, headers)
         if refused is not None:
             if self._lost is not None and refused[0] == 401 and b"text/html" in headers.get(b"accept", b""):
-                await _send(send, 401, b"text/html; charset=utf-8", at_root(self._lost, scope))
+                heading = _HEADINGS.get(refused[2].partition(";")[0], _NO_TOKEN)
+                page = at_root(self._lost.replace(_NO_TOKEN, heading), scope)
+                await _send(send, 401, b"text/html; charset=utf-8", page)
             else:
                 await _answer(send, *refused)
             return
@@ -257,11 +264,14 @@ class AuthMiddleware:
         header = headers.get(b"authorization", b"")
         if header[:7].lower() == b"bearer " and hmac.compare_digest(header[7:].strip(), self._token):
             return None
-        for id in cookies(headers.get(b"cookie", b""), self._sessions.cookie_name(_port(scope))):
+        ids = cookies(headers.get(b"cookie", b""), self._sessions.cookie_name(_port(scope)))
+        for id in ids:
             if self._sessions.touch(id):
                 scope[SESSION] = id
         if scope[SESSION] is None:
-            return 401, "Unauthorized", f"the token is missing or wrong; {self._where}"
+            is_shown = bool(header) or b"token=" in scope.get("query_string", b"")
+            reason = _WRONG if is_shown else _ENDED if ids else "the token is missing"
+            return 401, "Unauthorized", f"{reason}; {self._where}"
         if scope["method"] not in _SAFE and b"origin" not in headers:
             return 403, "ForeignOrigin", "a request with the cookie must say where it comes from (Origin)"
         return None

@@ -35,6 +35,8 @@ DECISIONS: Final = frozenset(("call", "timer", "items", "branch", "wait", "signa
 An "offer" is a call of the run that this one was forked from, under its idempotency key. An "undo" says how to undo the
 call at its path, "undone" which run does. A "row" says what a program was told, in the order in which it was."""
 
+SCHEDULE: Final = "schedule"
+"""The kind of run that records why a schedule could not begin one."""
 LOG: Final = "log"
 """The kind of entry with what the tool of a step has printed and logged."""
 WARNING: Final = "warning"

@@ -38,8 +38,9 @@ NOT_STARTED: Final = "not started"
 class ScheduleRow:
     """A schedule as the store keeps it."""
 
-    # `last` is the last due time and `status` the status of its run, None before there is one. `next` is the next due
-    # time, None while the schedule is paused. `missed` lists the latest due times at which no worker was connected.
+    # `last` is the last due time, `status` the status of its run and `error` its error, None before there is one.
+    # `next` is the next due time, None while the schedule is paused. `missed` lists the latest due times at which no
+    # worker was connected.
 
     name: str
     cron: str
@@ -50,6 +51,7 @@ class ScheduleRow:
     last: datetime | None
     status: str | None
     next: datetime | None
+    error: Json = None
     catch_up: str = "run_once"
     missed: Sequence[Missed] = field(default=())
 
@@ -205,6 +207,7 @@ class Schedules:
             last=last,
             status=run.status if run is not None else None,
             next=None if row.paused else due,
+            error=run.error if run is not None else None,
             catch_up=row.catch_up,
             missed=row.missed,
         )

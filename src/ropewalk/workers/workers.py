@@ -19,7 +19,7 @@ from ..errors import NotFound, RopewalkError, RunExists, StoreError, message_of
 from ..events import Event
 from ..journal.postgres.store import PostgresStore
 from ..journal.postgres.worker_registry import WorkerRegistry
-from ..journal.protocol import NewRun, RunRow, Store
+from ..journal.protocol import SCHEDULE, NewRun, RunRow, Store
 from ..journal.sql.timetable import Timetable
 from ..journal.sql.worker_row import WorkerRow
 from ..journal.sqlite.store import SqliteStore
@@ -441,9 +441,7 @@ class Workers:
 
     async def _record_failure(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> str:
         context = {"project": self._app.project, "file": schedule["flow"]}
-        new = NewRun(
-            id=id, kind="schedule", name=schedule["name"], input=schedule["input"], context=context, document={}
-        )
+        new = NewRun(id=id, kind=SCHEDULE, name=schedule["name"], input=schedule["input"], context=context, document={})
         opened = await self._app.store.open(new)
         if opened.finished is None:
             payload = {"message": message_of(error), "kind": type(error).__name__}

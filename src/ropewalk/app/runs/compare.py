@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from ...config.secrets import process_redaction
 from ...expr.ast import refs
 from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, Node, node_parts
@@ -198,7 +199,7 @@ def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> di
         "a": _run_header(a.row),
         "b": _run_header(b.row),
         "definition": [{"path": c.place, "what": c.kind, "fields": list(c.fields)} for c in definition],
-        "input": value_differences(a.row.input, b.row.input),
+        "input": process_redaction().value(value_differences(a.row.input, b.row.input)),
         "nodes": nodes[:MAX_NODES],
         "nodesLeftOff": max(0, len(nodes) - MAX_NODES),
         "same": same,

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...argument_checks import require_type, wrong_type
+from ...config.secrets import process_redaction
 from ...duration import read_duration
 from ...events import Event
 from ...journal.address import run_sync_in_thread
-from ...journal.protocol import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
+from ...journal.protocol import ENDS, SCHEDULE, STATUSES, Definition, Entry, Pruned, RunRow, statuses
 from ...journal.sql.rows import CHUNK
 from ...notations.records import Outcome, outcome
 from ...notations.registry import NOTATIONS
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from .contents import Content
 
 MOST = 100_000
-KINDS: Final = (*NOTATIONS, CHUNK, "schedule")
+KINDS: Final = (*NOTATIONS, CHUNK, SCHEDULE)
 """Kinds of runs: those of definitions, chunks of large maps, and schedules that could not start."""
 _PAGE: Final = 500
 
@@ -227,6 +228,7 @@ class RunService:
         add_rejected(self.store, row, nodes)
         result = self.result(row)
         answer = outcome(result, row.kind).to_answer() if isinstance(result, dict) else {}
+        endings = earlier_endings(history)
         return {
             **answer,
             **run_line(row, liveness, self.current(row), is_waiting=bool(waits)),
@@ -239,10 +241,11 @@ class RunService:
             "undo": shown_undo(self.context, row, history if page.next is None and not after else None),
             "budgets": budgets_of(self.store, row),
             "owner": row.owner,
-            "input": row.input,
+            "resumed": _resumptions(row, len(endings)),
+            "input": process_redaction().value(row.input),
             "result": answer.get("result"),
             "error": row.error,
-            "endings": earlier_endings(history),
+            "endings": endings,
             "waitingFor": waits,
             "facts": self.facts(run_id, waits),
             "nodes": nodes,
@@ -744,3 +747,9 @@ class RunService:
             The reader.
         """
         return Following(self, run_id, begins=True)
+
+
+def _resumptions(row: RunRow, retries: int) -> int:
+    """Return how often a process continued the run; a retry, and the first claim of a queued run, do not count."""
+    is_of_queue = isinstance(row.context, dict) and "queue" in row.context
+    return max(0, row.epoch - 1 - retries - is_of_queue)

@@ -142,8 +142,6 @@ def require_retryable(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow
     row = require_run(store, run_id)
     if row.parent is not None:
         raise PartOfRun(run_id, outermost(store, row).id)
-    if row.kind == "schedule":
-        raise NothingToRetry(run_id, "it could not begin").with_remedy(Action.START_SCHEDULED, name=row.name)
     if row.undo:
         raise RunUndone(run_id, row.undo)
     if not store.durable:

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ...config.secrets import process_redaction
 from ...engine.engine import Engine, Job
 from ...errors import RopewalkError
 from ...events import Event
@@ -120,7 +121,8 @@ async def recorded_arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
         async with asyncio.timeout(MAX_SECONDS):
             await replay.execution
     secrets, found = replay.job.secrets, {**arguments_in_rows(history), **recorder.arguments}
-    return {path: secrets.value(args) if secrets else args for path, args in found.items()}
+    known = process_redaction()
+    return {path: known.value(secrets.value(args) if secrets else args) for path, args in found.items()}
 
 
 def _decisions(history: Iterable[Entry]) -> Iterable[Entry]:

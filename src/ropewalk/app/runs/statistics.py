@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import RopewalkError
-from ...journal.protocol import ENDS, iso
+from ...journal.protocol import ENDS, SCHEDULE, iso
 from ...ops import calls_of
 from ...select.outcomes import tool_outcomes
 from ...select.usage import Rate
@@ -101,7 +101,7 @@ def _rows(context: Context, since: float | None, limit: int) -> Iterator[RunRow]
     after: str | None = None
     while limit > 0:
         page = context.store.list_runs(since=since, after=after, limit=min(limit, _PAGE))
-        yield from page
+        yield from (row for row in page if row.kind != SCHEDULE)  # they could not begin, and called nothing
         if len(page) < _PAGE:
             return
         after, limit = page[-1].id, limit - len(page)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...content import contents, hashes_of
 from ...events import Event, bounded
-from ...journal.protocol import NO_STEPS, Entry, RunRow, Store, iso
+from ...journal.protocol import LOG, NO_STEPS, Entry, RunRow, Store, iso
 from ...values import Json
 from ..recorded_run import MOST_PARTS, require_run
 from .instances import without_attempts
@@ -106,6 +106,7 @@ def steps(
     known = [*listed, *related]
     cutoff = reuse_cutoff(known, run)
     attempts = {entry.path: entry for entry in known if entry.kind == "attempt"}
+    logs = {entry.path: entry for entry in known if entry.kind == LOG}
     reported = {entry.path for entry in known if entry.kind in ("call_failed", "node")}
     valued = {entry.path for entry in known if entry.kind == "node"}
     late = late_attempts(known)
@@ -119,6 +120,8 @@ def steps(
         if (entry.kind == "call" and entry.path in late) or (entry.kind == "call_failed" and entry.path in valued):
             continue
         row = {**step(entry), "replayed": entry.ended < cutoff}
+        if entry.path in logs and (began := _earlier_start(logs[entry.path], entry.started, cutoff)) is not None:
+            row["earlierStart"] = iso(began)
         # A block that failed has two entries, and so has a call whose result was rejected: they are one step.
         failed_attempt = attempts.get(entry.path)
         if failed_attempt is not None and entry.kind in ("node", "call_failed"):
@@ -127,6 +130,14 @@ def steps(
             del row["value"]
         result.append(row)
     return result + (_unrecorded_failures(run, known, result) if is_last else [])
+
+
+def _earlier_start(log: Entry, started: float, cutoff: float) -> float | None:
+    """Return when a step printed a line before it started: it had begun before, and its result was not recorded."""
+
+    # Lines from before a retry are of an execution that ended. The times of lines are rounded to milliseconds.
+    times = [line["at"] for line in log.data["lines"]] if isinstance(log.data, dict) else []
+    return min((at for at in times if cutoff <= at < started - 0.001), default=None)
 
 
 def _lacks_value(entry: Entry, blocks: Container[str], enclosing: Container[str]) -> bool:

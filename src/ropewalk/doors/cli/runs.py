@@ -28,7 +28,7 @@ from ...app.runs.pages import is_long, read_ends
 from ...errors import StoreError
 from ...events import Event
 from ...journal.address import MissingStore
-from ...journal.protocol import ENDS
+from ...journal.protocol import ENDS, SCHEDULE
 from ...source.document import escape_invisible, json_text
 from ...values import did_you_mean
 from .agents import Transcript
@@ -253,6 +253,8 @@ def _details_text(
         lines.append(f"  at       {run['currentNode']}")
     if run.get("owner") and run["status"] in ("running", "waiting"):
         lines.append(f"  owner    {run['owner']}")
+    if run["resumed"]:
+        lines.append(f"  resumed  {run['resumed']} time{'' if run['resumed'] == 1 else 's'}, last by {run['owner']}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short_text(run['input'])}")
     for budget in run["budgets"]:
@@ -271,6 +273,9 @@ def _details_text(
         lines += ["", *undo_lines(run["undo"], run["runId"], options)]
     if run.get("error") is not None:
         lines += ["", f"error: {transcript.error(_short_text(run['error'], 1000))}"]
+    if run["kind"] == SCHEDULE:
+        start = f"ropewalk schedules run {shlex.quote(run['name'])}{options}"
+        lines += ["", f"the run could not begin; correct the cause, then start another one: {start}"]
     result = _result_text(run)
     if result is not None:
         lines += ["", f"result: {_truncate(result)}"]
@@ -351,7 +356,13 @@ def _step_line(node: dict[str, Any], now: float, pending: Container[str]) -> str
     mark = MARKS[REUSED] if is_reused else _STEP_MARKS.get(node["status"], " ")
     outcome = node["says"] if "says" in node else _outcome_text(node)
     line = f"{mark} {name}  {took}  {outcome}".rstrip()
-    return "\n".join([line, *_rejected_lines(node)])
+    return "\n".join([line, *_repetition_lines(node), *_rejected_lines(node)])
+
+
+def _repetition_lines(node: dict[str, Any]) -> Iterable[str]:
+    """Say that a step ran more than once, as far as its lines show it."""
+    if "earlierStart" in node:
+        yield f"    ran before: it had begun by {node['earlierStart']}, without a recorded result"
 
 
 def _rejected_lines(node: dict[str, Any]) -> Iterable[str]:
@@ -690,7 +701,7 @@ def _export_case(
             why = f"run {run_id} cannot become a test: it was ended from outside ({row.status})"
             retry = f"; to let it end by itself: `ropewalk runs retry {quote(run_id)}`"
             raise UsageError(why + (retry if row.status == "stopped" else ""))
-        loaded = app.definitions.get({**row.document, "kind": row.kind}, root=(row.context or {}).get("root"))
+        loaded = app.definitions.get(row)
         return await make_case(row, app.runs.history(run_id), loaded, flow_path or {"kind": row.kind, **row.document})
 
     case = in_quick_time(work, lambda: without_tools(project, store))

@@ -34,7 +34,6 @@ from .streams import write_stdout
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ..http.flow_files import FlowFiles
     from ..mcp.flows import Flows
     from ..mcp.server import McpDoor
     from ..mcp.tool_source import Source
@@ -105,6 +104,7 @@ def serve_project(
         try:
             import uvicorn  # noqa: F401
 
+            from ..http.flow_files import FlowFiles
             from ..http.root_path import read_root_path
             from ..http.site import make_site
         except ModuleNotFoundError as error:
@@ -122,7 +122,7 @@ def serve_project(
             versions,
             token,
             hosts=listen.names,
-            files_of=lambda app: _flow_files(app, named),
+            files_of=lambda app: FlowFiles.of_project(app, named),
             root_path=root,
         )
         address = f"http://{listen.name_in_url}:{listening.getsockname()[1]}{root}"
@@ -137,14 +137,6 @@ def serve_project(
         return Answer()
 
     return with_app(work, near=files[0] if files else None, project=project, store=store)
-
-
-def _flow_files(app: App, named: Sequence[str]) -> FlowFiles:
-    """Return the definitions in files that a project serves, and those that the command names."""
-    from ..http.flow_files import FlowFiles
-
-    config = app.context.config
-    return FlowFiles(app) if config is None else FlowFiles(app, config.directory, [*config.served_flows, *named])
 
 
 def _listen(host: str, port: int) -> socket.socket:

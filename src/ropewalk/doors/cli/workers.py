@@ -116,6 +116,7 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
 
     async def work(app: App, _: Interrupts) -> Answer:
         data = list(map(schedule_line, await asyncio.to_thread(_all_schedules, app, project)))
+        has_errors = any(d["error"] for d in data)
         # The table is made of the same objects as --json, so that the two agree.
         table = [
             (
@@ -127,10 +128,11 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
                 _run_text(d),
                 d["next"] or ("paused" if d["paused"] else "-"),
                 _missed(d),
+                *([(d["error"] or "-").partition("\n")[0]] if has_errors else []),
             )
             for d in data
         ]
-        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT", "MISSED")
+        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT", "MISSED", *["ERROR"] * has_errors)
         return Answer(data=data, text=columns(head, table) if data else "no schedules")
 
     return with_app(work, project=project, store=store, tools=False)

@@ -12,13 +12,15 @@ from ...app.app import App
 from ...app.lookup import STORED
 from ...app.presenters import definition_details, stored_definition_line
 from ...app.preview import preview as preview_of
+from ...app.project_versions import ProjectVersions
 from ...deadline import DEFINITION_SECONDS, limited
 from ...draw import draw, graph_data
 from ...errors import InvalidFlow, Problem
 from ..errors import problem_payload, validity_payload
 from ..remedies import Door
 from . import models
-from .errors import PATIENCE, SMALL, Answer, Files, Route, Served, load_patiently, patiently
+from .errors import SMALL, Answer, Files, Route, Served, load_patiently, patiently
+from .flow_files import PATIENCE
 from .models import Document, RequestBody, read, size_of, stored
 
 Kind = Annotated[Literal["chain", "composition"], Path(description="The notation.")]
@@ -48,8 +50,11 @@ async def ls(app: Served, files: Files, request: Request) -> Answer:
     if files.lacks_tools:  # a plan is known only with the tools that it names
         await app.toolbox.connect_within(PATIENCE)
         listed = await asyncio.to_thread(definitions)
-    problems = [problem_payload(problem, Door.HTTP) for problem in request.app.state.versions.problems]
-    return Answer({"definitions": listed, "problems": problems})
+    versions: ProjectVersions = request.app.state.versions
+    wrong = versions.problems if versions.is_checked else await files.problems()
+    problems = [problem_payload(problem, Door.HTTP) for problem in wrong]
+    about = {"hasFiles": files.are_of_project, "keepsGood": versions.is_checked}
+    return Answer({"definitions": listed, "problems": problems, **about})
 
 
 @router.get("/definitions/file/{id:path}/drawing", summary="Draw a flow in a file", **DRAWN)

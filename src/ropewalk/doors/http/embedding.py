@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def embedded(app: App, token: str | None, hosts: Iterable[str]) -> Site:
     """Return the routes of an app for `App.asgi`, which documents the arguments."""
     try:
+        from .flow_files import FlowFiles
         from .site import make_site
     except ModuleNotFoundError as error:
         raise ConfigError(f"app.asgi() needs the package {error.name}: {install_command('serve')}") from None
-    return make_site(app, token, hosts=hosts)
+    return make_site(app, token, hosts=hosts, files_of=FlowFiles.of_project)

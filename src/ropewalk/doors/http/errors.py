@@ -259,7 +259,7 @@ class Error(BaseModel):
 
 _MEANING: Final = {
     400: "the request cannot be read",
-    401: "the token is missing or wrong",
+    401: "the token is missing or wrong, or the session has ended",
     403: "the request was sent by another site",
     404: "nothing has this id",
     409: "a conflict with the current state",
@@ -284,7 +284,6 @@ class Answer(JSONResponse):
         return orjson.dumps(content)
 
 
-PATIENCE: Final = 2.0  # seconds for servers to connect; a silent server must not delay the answer
 SMALL: Final = 32_768  # bytes of a body that are read at once: some milliseconds
 
 

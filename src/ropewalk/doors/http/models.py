@@ -189,6 +189,7 @@ class Run(RunLine):
     undo: UndoReport | None = Field(description="null if no call of the run was undone.")
     budgets: list[Budget] = Field(description="The budgets that the run counts for.")
     owner: str | None
+    resumed: int = Field(description="How often a process continued the run after a wait or a crash.")
     input: Any
     result: Any = Field(description="The value of the run; null while it is unfinished.")
     error: Any
@@ -339,8 +340,10 @@ class DefinitionLine(BaseModel):
 
 class DefinitionList(BaseModel):
     definitions: list[DefinitionLine]
-    problems: list[ProblemModel] = Field(
-        description="Under `ropewalk dev`: what is wrong in changed files. Their last good version is used."
+    problems: list[ProblemModel] = Field(description="Problems of the project's flow files and schedules.")
+    hasFiles: bool = Field(description="Whether the server has a project, whose flow files it lists.")
+    keepsGood: bool = Field(
+        description="Whether runs use the last good version of a wrong file, as under `ropewalk dev`."
     )
 
 
@@ -406,6 +409,7 @@ class Schedule(BaseModel):
     paused: bool
     last: str | None = Field(description="The last due time for which a run was started.")
     status: str | None = Field(description="The status of that run.")
+    error: str | None = Field(description="Why that run failed.")
     runId: str | None = Field(description="The id of that run, if it still exists.")
     next: str | None = Field(description="The next due time; null while the schedule is paused.")
     upcoming: list[str] = Field(description="The next due times, at most three.")

@@ -178,7 +178,7 @@ def ls(
 def graph(run_id: RunId, app: Served) -> Answer:
     """Return the graph of the definition that the run was started with."""
     row = require_run(app.store, run_id)
-    return Answer(graph_data(app.definitions.get({**(row.document or {}), "kind": row.kind}).flow))
+    return Answer(graph_data(app.definitions.get(row).flow))
 
 
 @router.get("/{run_id:path}/logs", summary="Get what the tools of a run have printed", response_model=models.Logs)

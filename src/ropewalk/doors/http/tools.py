@@ -19,7 +19,8 @@ from ...values import check_json
 from ..errors import error_message
 from ..remedies import Door
 from . import models
-from .errors import PATIENCE, Answer, Route, Served
+from .errors import Answer, Route, Served
+from .flow_files import PATIENCE
 from .models import OWN, RequestBody
 
 log = logging.getLogger("ropewalk.tools")

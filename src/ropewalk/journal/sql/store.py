@@ -223,18 +223,18 @@ class SqlStore(SqlToolUsage):
                 values += arguments
         where = " AND ".join(clauses) or "true"
         if text:
-            matches = self._writer.read(lambda c: _search(c, text, where, values, limit))
+            matches = self._writer.read_long(lambda c: _search(c, text, where, values, limit))
             return self._runs(f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq DESC", [json_list(matches)])
         return self._runs(f"{RUN_LIGHT} WHERE {where} ORDER BY seq DESC LIMIT ?", [*values, limit])
 
     def count_runs(self, edges: Sequence[float], /) -> list[RunCount]:
-        return self._writer.read(lambda c: run_counts.count_runs(c, edges))
+        return self._writer.read_long(lambda c: run_counts.count_runs(c, edges))
 
     def count_failures(self, since: float, until: float, /, limit: int = 10_000) -> list[FailureCount]:
-        return self._writer.read(lambda c: run_counts.count_failures(c, since, until, limit))
+        return self._writer.read_long(lambda c: run_counts.count_failures(c, since, until, limit))
 
     def count_queues(self, limit: int = 10_000, /) -> list[QueueCount]:
-        return self._writer.read(lambda c: run_counts.count_queues(c, limit))
+        return self._writer.read_long(lambda c: run_counts.count_queues(c, limit))
 
     def history(self, run_id: str) -> list[Entry]:
         def read(connection: Connection) -> list[Entry]:

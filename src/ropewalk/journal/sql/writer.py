@@ -216,6 +216,10 @@ class Writer(ABC):
             except self.failures as error:
                 raise self.failure(error) from error
 
+    def read_long(self, work: Callable[[Connection], T]) -> T:
+        """Read as `read` does what takes long; where the database can, other reads do not wait for it."""
+        return self.read(work)
+
     def check(self) -> None:
         """Refuse further use of a store that is closed or lost."""
         if self.refusal:

@@ -169,6 +169,16 @@ class SqliteWriter(Writer):
             self._reader = connect(self.path)
         return work(self._reader)
 
+    def read_long(self, work: Callable[[Connection], T]) -> T:
+        self.check()
+        try:
+            if _place(self.path) != self._place:
+                raise Moved(str(self.path))
+            with contextlib.closing(connect(self.path)) as connection:
+                return work(connection)
+        except self.failures as error:
+            raise self.failure(error) from error
+
     def failure(self, error: Exception) -> StoreError:
         return store_error(self.path, error)
 
