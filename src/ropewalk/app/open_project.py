@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..config.modules import import_tools
 from ..config.project import LOCK_FILE, read_config
-from ..config.settings import PlanSettings
-from ..config.toml import file_exists
+from ..config.settings import NO_EMBEDDER, PlanSettings
+from ..config.toml import TomlFile, file_exists
 from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
 from ..errors import display_path as shown
+from ..journal.address import StoreOpener
 from ..source.document import render_problem
 from ..tools.tool import Tool, tool_of
 from ..tools.toolbox import Toolbox
@@ -47,9 +49,7 @@ def open_project(
     code: bool = True,
 ) -> Opened:
     """Open the app of a project: the nearest directory with a `ropewalk.toml`, upward."""
-    if directory is not None and not Path(directory).is_dir():
-        why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
-        raise ConfigError(f"{directory}: {why}")
+    _check_directory(directory)
     config, unchecked = read_config(directory), tuple[str, ...]()
     if not code:
         config, unchecked = without_code(config)
@@ -67,8 +67,12 @@ def open_project(
         toolbox.pins = Pins.read(config.directory)
     _open_sources(config, toolbox)
     _read_undos(config, toolbox)
+    opened = configured_store(store, named, storing.directory)
+    # A module may register the address. A missing directory matters only to those that need the store.
+    if code and isinstance(opened, StoreOpener):
+        opened.check_address()
     app = kind(
-        store or named.store,
+        opened,
         toolbox=toolbox,
         directory=storing.directory,
         sync=named.sync,
@@ -76,6 +80,7 @@ def open_project(
         engine=engine or named.engine,
         settings=config.worker_settings,
         secrets=config.secrets,
+        selector_model=config.selector_model,
     )
     context = app.context
     context.http_secrets = frozenset(config.http_secrets)
@@ -94,6 +99,26 @@ def open_project(
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app
+
+
+def _check_directory(directory: Path | str | None) -> None:
+    if directory is not None and not Path(directory).is_dir():
+        why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
+        raise ConfigError(f"{directory}: {why}")
+
+
+def configured_store(
+    store: str | Path | Store | None, config: Config, directory: Path | None = None
+) -> str | Path | Store | StoreOpener | None:
+    """Return a store that was named, or what opens the one of a configuration when it is first needed."""
+    if store:
+        return store
+
+    def place() -> Place:  # without the text of the line, which may hold a password
+        return replace(TomlFile(config.file).place_of(("store", "url")), text="")
+
+    is_in_file = config.file is not None and config.store is not None and not os.environ.get("ROPEWALK_STORE")
+    return StoreOpener(config.store, directory or config.directory, config.sync, place if is_in_file else None)
 
 
 def _limit_plans(plans: PlanSettings) -> None:
@@ -118,10 +143,18 @@ def without_code(config: Config) -> tuple[Config, tuple[str, ...]]:
         "providers": [name for name in config.providers if name not in documents],
         "backends": config.backends,
         "flows": [pattern for pattern in config.tool_flows if ".py" in pattern],
+        "selector model": [config.selector_model] if ":" in config.selector_model else [],
     }
     failures = {name: NOT_LOADED for kind in ("servers", "providers", "backends") for name in parts[kind]}
     reduced = replace(
-        config, modules=(), servers={}, untrusted=None, providers=documents, backends={}, failures=failures
+        config,
+        modules=(),
+        servers={},
+        untrusted=None,
+        providers=documents,
+        backends={},
+        failures=failures,
+        selector_model=NO_EMBEDDER if parts["selector model"] else config.selector_model,
     )
     return reduced, tuple(f"{kind} {', '.join(names)}" for kind, names in parts.items() if names)
 

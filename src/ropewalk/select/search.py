@@ -22,8 +22,8 @@ USUAL_LIMIT: Final = 8
 NEAR: Final = 0.1
 """The least score of a result for a model, lower than usual: near misses are better for it than nothing."""
 HOW_TO_ASK: Final = (
-    'Word a query as an operation and an object, in English: "create issue", "list open pull requests". '
-    "Send one query per task."
+    'Word each query as an operation and an object, in English: "create issue", "list open pull requests". '
+    "Send one query per task, all in one call."
 )
 QUERIES: Final[dict[str, Json]] = {
     "type": "array",
@@ -85,7 +85,7 @@ class Results(NamedTuple):
             remarks["queries"] = {query: list[Json](keys) for query, keys in self.by_query.items()}
         if self.weak:
             what = ", ".join(f'"{query}"' for query in self.weak) if "queries" in remarks else "this request"
-            near = "; the listed tools are the nearest ones, and probably do not fit" if self.found else ""
+            near = "; the nearest tools are listed, and probably do not fit" if self.found else ""
             remarks["note"] = (
                 f"no tool here fits {what} (none has a score of {THRESHOLD:g} or more){near}; "
                 "try other words: an operation and an object, in English"

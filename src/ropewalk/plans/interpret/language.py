@@ -22,8 +22,7 @@ from ...expr.python.regex import FLAGS, Pattern
 from ...expr.python.scope import Getter, Language, Scope, Unsupported
 from ...expr.python.statements import Run
 from ...expr.python.values import Refused
-from ..read.imports import IMPORTS
-from ..read.imports import PLANS as PACKAGE
+from ..read import imports
 from ..read.overlap import START
 from ..read.tools import LANGUAGE_NAMES
 from . import calls, classes, concurrency, locks, numbers, queues, records, tables
@@ -244,7 +243,7 @@ _TYPING: Final = ("typing", "__future__", "collections.abc", "typing_extensions"
 
 def _unknown_module(name: str) -> str:
     if name.partition(".")[0] == "ropewalk":
-        return f"import of {name} is not supported; write {IMPORTS.get(name, IMPORTS[PACKAGE])}"
+        return f"import of {name} is not supported; write {imports.IMPORTS.get(name, imports.IMPORTS[imports.PLANS])}"
     listed = ", ".join(sorted(module for module in KNOWN_MODULES if not module.startswith("_")))
     return f"import of {name} is not supported; call a tool, or use one of {listed}"
 
