@@ -18,6 +18,7 @@ from ropewalk.doors.mcp.tool_source import ExposedTool
 from ropewalk.errors import ConfigError
 from ropewalk.select import embedders
 from ropewalk.select.embedding import MiniLM, Vectors, WordPiece
+from ropewalk.select.search import Search
 from ropewalk.select.selector import Selector
 from ropewalk.select.similarity_scale import MINILM, Scale
 from ropewalk.tools.tool import Tool
@@ -404,7 +405,7 @@ def test_one_setting_serves_every_interface(tmp_path: Path) -> None:
     assert names(Selector(TOOLS).select(request, threshold=0))[0] != "get_weather"
     assert names(app.selector.select(request, threshold=0))[0] == "get_weather"
     assert names(toolchain.select_tools(request, threshold=0))[0] == "get_weather"
-    assert Finder(app).best(flows, request, 3)[0][0] == "flow:get_weather"
+    assert Finder(app).search(flows, Search([request], 3)).found[0].key == "flow:get_weather"
     documents = App.open(tmp_path, store="memory", code=False)
     assert documents.context.unchecked == ("selector model model_of_test:Toy",)
 
