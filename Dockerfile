@@ -1,12 +1,14 @@
 # The image of a Ropewalk server or worker. docs/deployment.md shows its use; compose.yaml starts a server, workers and Postgres.
 FROM python:3.12-slim AS build
 WORKDIR /src
+# The optional parts. `docker build --build-arg EXTRAS=serve,claude .` chooses others.
+ARG EXTRAS=serve,distributed,mcp,http,otel,models,claude
 COPY pyproject.toml constraints.txt README.md LICENSE LICENSE-APACHE-2.0 NOTICE ./
 COPY scripts/package_readme.py scripts/
 COPY tests/conformance tests/conformance
 COPY src src
 RUN python -m venv /opt/ropewalk && \
-    /opt/ropewalk/bin/pip install --no-cache-dir -c constraints.txt ".[serve,distributed,mcp,http,otel]"
+    /opt/ropewalk/bin/pip install --no-cache-dir -c constraints.txt ".[${EXTRAS}]"
 
 FROM python:3.12-slim
 COPY --from=build /opt/ropewalk /opt/ropewalk

@@ -47,8 +47,11 @@ def test_the_image_is_built_from_all_that_the_package_needs() -> None:
     # What the context leaves out cannot be copied.
     sent = re.findall(r"^!([^*\n]+)", (PROJECT / ".dockerignore").read_text("utf-8"), re.MULTILINE)
     assert [path for path in copied if not any(path.startswith(other) for other in sent)] == []
-    extras = re.findall(r"\.\[([a-z,]+)\]", DOCKERFILE)[0].split(",")
+    extras = re.findall(r"^ARG EXTRAS=([a-z,]+)$", DOCKERFILE, re.MULTILINE)[0].split(",")
     assert set(extras) <= set(settings["project"]["optional-dependencies"])
+    assert '".[${EXTRAS}]"' in DOCKERFILE
+    named = re.findall(r"with the extras (.*?)\. It", (PROJECT / "docs" / "deployment.md").read_text("utf-8"))[0]
+    assert re.findall(r"`(\w+)`", named) == extras
     assert int(instruction("USER")) > 0
 
 

@@ -131,6 +131,8 @@ def commands_on_the_pages() -> str:
 def test_each_route_and_each_command_is_in_all_its_places() -> None:
     found = missing_places(routes_of_the_code(), set(COMMANDS), routes_of_the_page(), commands_on_the_pages())
     assert found == []
+    table = (DOCS / "cli.md").read_text("utf-8").partition("## All commands")[2].partition("\n## ")[0]
+    assert set(COMMANDS) - set(re.findall(r"`([a-z0-9 ]+)`", table)) == set()
 
 
 @pytest.mark.parametrize(

@@ -868,3 +868,7 @@ class ModelError(RopewalkError):
     ) -> None:
         self.status, self.retryable, self.part = status, retryable, part
         super().__init__(message)
+
+
+class PriceUnknown(ModelError):
+    """A budget in US dollars needs the price of a model, and it is not known; no other model is asked instead."""

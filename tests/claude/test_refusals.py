@@ -117,7 +117,7 @@ def test_a_400_that_names_an_image_sends_a_text_in_its_place() -> None:
         first, _, last = api.bodies[-1]["messages"]
         assert first["content"][1] == {"type": "text", "text": "[image: it cannot be shown here]"}
         assert last["content"][0]["content"][1] == {"type": "text", "text": "[image: it cannot be shown here]"}
-    assert any("messages[0].content[1]: the Messages API refused this image" in line for line in done.warnings)
+    assert any("messages[0].content[1]: this image was refused" in line for line in done.warnings)
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}

@@ -13,7 +13,6 @@ from ropewalk.agents import complete_with_tools, select
 from ropewalk.agents.session import Session
 from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
-from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import ScriptedModel, results_in, wants
 
 SEARCH = "find_more_tools"
@@ -125,20 +124,27 @@ def test_select_adds_a_search_unless_a_threshold_or_a_filter_forbids_it(
     assert (SEARCH in names) is searches
 
 
-def test_an_agent_sees_the_offered_tools_and_those_that_it_finds_also_after_a_resume() -> None:
+@tool
+async def weather_forecast(city: str) -> str:
+    """Weather forecast: a tool that no agent here has."""
+    return city
+
+
+def test_an_agent_sees_the_offered_tools_and_of_its_own_those_that_it_finds() -> None:
     document = {"kind": "agent", "name": "a", "prompt": "go", "tools": IDS, "offered": ["list_files"]}
     script = (wants("get_weather", {"city": "Rome"}), wants(SEARCH, {"queries": ["weather forecast"]}), "Rain.")
 
     async def run() -> ScriptedModel:
         model = ScriptedModel(*script)
-        async with App(MemoryStore(durable=True), tools=TOOLS, model=model) as app:
-            outcome = await app.run(document, run_id="a")
-            assert outcome.result == "Rain."
+        async with App("memory", tools=[*TOOLS, weather_forecast], model=model) as app:
+            assert (await app.run(document)).result == "Rain."
         return model
 
     model = asyncio.run(run())
     assert seen(model)[0] == seen(model)[1] == [SEARCH, "list_files"]
     assert "get_weather" in seen(model)[2]
+    assert "weather_forecast" not in seen(model)[2]
+    assert "weather_forecast" not in str(results_in(model.requests[2]))
     [hidden] = results_in(model.requests[1])
     assert "there is no tool 'get_weather' here" in str(hidden["content"])
 

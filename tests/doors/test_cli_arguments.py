@@ -95,3 +95,20 @@ def test_a_run_and_a_call_take_them(tmp_path: Path, capfd: Any, monkeypatch: pyt
     assert json.loads(capfd.readouterr().out)["result"] == {"a": {"on": True, "n": 7, "zip": "12345"}}
     assert dispatch(["run", "c.json", "n=x"]) == 2
     assert 'input.n: "x" is not of type "integer"' in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--input", "--args", "-i"])
+def test_an_error_names_the_option_that_was_given(
+    option: str, tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text("kind: chain\nnodes: [{id: a, type: transform, input: 1}]")
+    wrong = {
+        ("tools", "call", "t", option, "nonsense"): f"{option} is not JSON; text needs quotes: {option} '\"...\"'",
+        ("tools", "call", "t", option, "[1]"): f"{option} must be a JSON object: the tool's arguments by name",
+        ("run", "c.yaml", f"{option}=@none.json"): "no file 'none.json'",
+        ("run", "c.yaml", "n=5", option, "[1]"): f"{option} must be a JSON object: NAME=VALUE adds to it",
+    }
+    for words, message in wrong.items():
+        assert dispatch(list(words)) == 2
+        assert f"error: {message}" in capfd.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 from ropewalk import App, tool
 from ropewalk.app.plan_operations import install_operations
@@ -82,7 +83,7 @@ def test_flows_and_saved_plans_are_found_and_parts_of_agents_are_not_offered(tmp
         async with App.open(tmp_path, store="memory") as app:
             await app.plans.save_plan("whisper", code, "Whisper a word to a friend.")
             install_operations(app.context, app.jobs)  # as the first agent with plans does
-            others = [Tools(app), PlanOperations(app, saved_only=True)]
+            others = [PlanOperations(app, saved_only=True), Tools(app)]
             catalogue = Catalogue(Finder(app), [Flows(app, ["*.yaml"], tmp_path)], others, max_listed=1)
             await catalogue.connect()
             assert {*catalogue.tools} == {"shout", "upper", "whisper", "find_tools", "call_tool", "read_value"}
@@ -90,6 +91,8 @@ def test_flows_and_saved_plans_are_found_and_parts_of_agents_are_not_offered(tmp
             queries = ["shout at neighbours", "whisper to friend", "upper case"]
             found = (await find.call({"queries": queries}, CallContext())).structured_content
             assert [tool["name"] for tool in found["tools"]] == ["shout", "whisper", "upper"]
+            stubs: Any = await app.plans.find_tools(queries=queries)
+            assert [tool["name"] for tool in stubs["tools"]] == ["shout", "plans.whisper", "upper"]
             arguments = {"name": "whisper", "arguments": {"word": "psst"}}
             assert (await call.call(arguments, CallContext())).structured_content["result"] == "PSST"
 

@@ -51,6 +51,23 @@ def test_a_refused_key_is_named_by_its_variable(maker: Maker, monkeypatch: pytes
         asyncio.run(play(stand))
 
 
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.name)
+def test_an_unknown_model_or_address_is_named(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_KEY", "no-key")
+
+    async def play(stand: StandIn) -> None:
+        settings = maker.settings(stand.url.replace("//", "//user:open-sesame@"))
+        async with App("memory", model=create_models({"": settings})) as app:
+            done = await app.run({"kind": "agent", "prompt": "go"})
+        address, _, rest = str(done.error).partition("; does ")[2].partition(" ")
+        assert address.rstrip("/") == f"{stand.url.replace('//', '//user:***@')}{maker.path}", done.error
+        assert "base_url" in str(done.error)
+        assert f"have the model {settings.name}?" in rest
+
+    with StandIn(maker.create(), Turn(status=404)) as stand:
+        asyncio.run(play(stand))
+
+
 def test_the_package_of_a_provider_is_looked_for_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     from ropewalk.config import providers
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ropewalk import App, tool
 from ropewalk.agents import complete_json_with_tools, complete_with_tools
+from ropewalk.agents.model import Request
 from ropewalk.agents.models import Models, create_models
 from ropewalk.agents.provider_client import ProviderClient
+from ropewalk.config.models import ModelSettings
+from ropewalk.errors import ModelError
 
 from .makers import MAKERS, Maker
 from .stand_in import Call, StandIn, Turn
@@ -139,3 +144,48 @@ def test_an_argument_named_stream_asks_for_no_stream(maker: Maker) -> None:
 @pytest.mark.parametrize("model", ["azure:GPT4o", "vllm:Qwen3", "cerebras:Llama"])
 def test_a_provider_is_no_module_of_the_project(model: str) -> None:
     assert isinstance(Models({}).client_of(model), ProviderClient)
+
+
+def test_an_unknown_price_asks_no_fallback() -> None:
+    request = Request(messages=[{"role": "user", "content": "go"}], priced=True)
+
+    async def play(first: StandIn, second: StandIn) -> None:
+        unpriced = ModelSettings(model="openai-chat:ours", base_url=f"{first.url}/v1", fallback=("other",))
+        models = create_models({"": unpriced, "other": GEMINI.settings(second.url)})
+        with pytest.raises(ModelError, match="cost_budget: the price of openai-chat:ours is not known"):
+            await models.turn(request, lambda kind, text: None)
+        await models.close()
+        assert (first.answered, second.answered) == (0, 0)
+
+    with StandIn(CHAT.create(), Turn()) as first, StandIn(GEMINI.create(), Turn(text="free")) as second:
+        asyncio.run(play(first, second))
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "left_out"),
+    [
+        ("openai:gpt-5", {"temperature": 0.2, "seed": 1}, ["temperature", "seed"]),
+        ("openai-chat:gpt-5", {"temperature": 0.2, "top_p": 0.5, "seed": 1}, ["temperature", "top_p"]),
+        ("openai-chat:gpt-5.1", {"temperature": 0.2, "openai_reasoning_effort": "low"}, ["temperature"]),
+        ("openai-chat:gpt-5.1", {"temperature": 0.2, "thinking": True}, ["temperature"]),
+        ("openai-chat:gpt-4o", {"temperature": 0.2, "top_k": 3}, ["top_k"]),
+        ("google:gemini-2.5-flash", {"temperature": 0.2, "logit_bias": {"5": 1}}, ["logit_bias"]),
+    ],
+)
+def test_settings_that_a_model_does_not_take_are_warnings_of_the_answer(
+    model: str, options: dict[str, Any], left_out: list[str]
+) -> None:
+    maker = {"openai": RESPONSES, "openai-chat": CHAT, "google": GEMINI}[model.partition(":")[0]]
+
+    async def play(stand: StandIn) -> None:
+        settings = replace(maker.settings(stand.url, options=options), model=model)
+        models = create_models({"": settings})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            answer = await models.turn(Request(messages=[{"role": "user", "content": "go"}]), lambda kind, text: None)
+        await models.close()
+        assert list(answer.warnings) == [f"{model} does not take {name}; left out" for name in left_out]
+        assert stand.invalid == []
+
+    with StandIn(maker.create(), Turn(text="hi")) as stand:
+        asyncio.run(play(stand))

@@ -101,9 +101,9 @@ def test_the_program_of_a_model_may_import_servers() -> None:
     answers = {
         "from ropewalk.servers import fs\nreturn await fs.read_file(path='a')": "text of a",
         "from ropewalk.servers import fs as x\nreturn await x.read_file(path='a')": "text of a",
-        "from ropewalk.servers import fs as x\nx = 3": "x is another name of the server fs; use another name here",
+        "from ropewalk.servers import fs as x\nx = 3": "x is another name of fs; use another name here",
         "import ropewalk.servers": f"import of ropewalk.servers is not supported; write {IMPORT}",
-        "from ropewalk.servers import *": f"name the servers: {IMPORT}",
+        "from ropewalk.servers import *": f"name what you import: {IMPORT}",
     }
 
     async def run() -> dict[str, str]:

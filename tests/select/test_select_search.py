@@ -14,6 +14,7 @@ RANKED = {
     "create issue": [("create_issue", 0.9), ("list_issues", 0.5), ("close_issue", 0.4)],
     "list issues": [("list_issues", 0.8), ("create_issue", 0.3), ("search", 0.2)],
     "knit a sock": [("search", 0.25)],
+    "search": [("search", 0.6)],
 }
 
 
@@ -42,8 +43,9 @@ def test_the_best_tool_of_every_query_is_found_whatever_the_limit() -> None:
         "create_issue",
         "list_issues",
     ]
-    # A tool that is the best of one query and the second of another has the score and the query of the better one.
+    # A tool that several queries find has the score and the query that fits it best.
     assert search("knit a sock", "list issues").found[0] == Found("search", 0.25, "knit a sock")
+    assert search("knit a sock", "search").found == [Found("search", 0.6, "search")]
 
 
 def test_the_queries_without_a_fitting_tool_are_named() -> None:

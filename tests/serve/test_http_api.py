@@ -365,6 +365,8 @@ def test_flows_in_files_are_listed_looked_at_and_started_and_nothing_else_is(
                 assert wrong.json()["error"]["message"] == f"no definition 'file {meant}'; did you mean {id!r}?"
         stored = server.post("/api/runs", {"definition": {"kind": "chain", "id": id}}).json()["error"]["message"]
         assert stored == f"no definition 'chain {id}': it is a file; name it with kind file"
+        near = server.get("/api/definitions/chain/twise.yaml").json()["error"]["message"]
+        assert near == f"no definition 'chain twise.yaml'; did you mean 'file {id}'?"
         for wrong in ("tools.py", "ropewalk.toml", "../twice.yaml", "other.yml", str(tmp_path / id)):
             assert server.get(f"/api/definitions/file/{wrong.replace('/', '%2F')}").status_code == 404
             assert server.post("/api/runs", {"definition": {"kind": "file", "id": wrong}}).status_code == 404

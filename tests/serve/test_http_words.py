@@ -105,6 +105,28 @@ def test_a_definition_is_reached_by_any_id_that_it_can_be_stored_under(served: S
     assert served.post("/api/definitions/chain", {"document": {**ADD, "id": ".."}}).status_code == 422
 
 
+def test_an_id_that_is_not_there_is_answered_with_the_most_similar_one(served: Served) -> None:
+    served.post("/api/runs", {"document": ADD, "runId": "order-4711", "wait": 20})
+    for kind, node in (("chain", ADD["nodes"]), ("composition", [{"id": "a", "type": "TOOL", "tool": "add"}])):
+        document = {"kind": kind, "id": f"{kind}-of-4711", "name": "n", "nodes": node}
+        assert served.post(f"/api/definitions/{kind}", {"document": document}).status_code == 201
+    runs = ["/graph", "/logs", "/actions", "/arguments", "/events", "/waiting", "/diff?with=order-4711"]
+    of_run = [("GET", f"/api/runs/order-471{rest}", {}) for rest in ("", *runs, f"/content/{'0' * 64}")]
+    verbs = ("stop", "retry", "undo", "resume", "fork", "approve", "send")
+    of_run += [("POST", f"/api/runs/oder-4711/{verb}", {"event": "e"} if verb == "send" else {}) for verb in verbs]
+    asked = {"'order-4711'": [*of_run, ("GET", "/api/runs?after=order", {})]}
+    asked["'chain-of-4711'"] = [(verb, "/api/definitions/chain/chain-4711", {}) for verb in ("GET", "DELETE")]
+    asked["'chain-of-4711'"] += [
+        ("GET", "/api/definitions/chain/chain-4711/drawing", {}),
+        ("POST", "/api/runs", {"definition": {"kind": "chain", "id": "chin-of-4711"}}),
+    ]
+    asked["'composition composition-of-4711'"] = [("GET", "/api/definitions/chain/compositionof-4711", {})]
+    for meant, requests in asked.items():
+        for verb, path, body in requests:
+            answer = served.client.request(verb, path, json=body if verb == "POST" else None)
+            assert (answer.status_code, f"; did you mean {meant}?" in answer.text) == (404, True), (path, answer.text)
+
+
 def test_a_page_of_runs_goes_on_behind_a_run_that_is_there(served: Served) -> None:
     assert served.get("/api/runs?after=nope").status_code == 404
 

@@ -240,6 +240,41 @@ def misfit(name: str = "search") -> Tool:
     return Tool(name, "", {"type": "object"}, OBJECT, handler=answer)
 
 
+def test_a_page_in_place_of_an_answer_is_a_warning_with_its_type_and_address(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_KEY", "hush-4711")
+    declared = {"unknown": {}, "json": {"application/json": {}}, "page": {"text/html": {}}, "any": {"*/*": {}}}
+    paths: dict[str, Any] = {}
+    for name, kinds in declared.items():
+        lab.on(f"/hush-4711/{name}", b"<html>log in</html>", kind="text/html; charset=utf-8")
+        answer = {"200": {"description": "", **({"content": kinds} if kinds else {})}}
+        query = [{"name": "q", "in": "query", "schema": {"type": "string"}}]
+        paths[f"/{name}"] = {"get": {"operationId": name, "responses": answer, "parameters": query}}
+    lab.on("/hush-4711/text", b"fine", kind="text/plain")
+    url = f"{lab.url}/hush-4711"
+    lab.on("/openapi.json", {"openapi": "3.1.0", "paths": paths})
+
+    async def test() -> None:
+        async with App("memory") as app:
+            headers = {"x-key": "${LAB_KEY}"}
+            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("unknown", "text")]
+            app.toolbox.add_provider("p", {"url": url, "tools": tools, "headers": headers})
+            app.toolbox.add_provider("o", {"openapi": f"{lab.url}/openapi.json", "url": url, "headers": headers})
+            names = [*(f"o:{name}" for name in declared), "p:unknown", "p:text"]
+            nodes = [{"id": name[2:] + name[0], "type": "tool", "tool": name} for name in names]
+            nodes[0]["args"] = {"q": "private"}
+            done = await app.run({"kind": "chain", "id": "c", "name": "c", "nodes": nodes})
+        assert (done.status, done.results.get("unknowno")) == ("completed", "<html>log in</html>"), done
+        page = "result: an answer of the type text/html from {} is kept as text"
+        assert done["warnings"] == [
+            f"{node} (tool {tool}): " + page.format(f"{lab.url}/***/{tool[2:]}")
+            for node, tool in (("unknowno", "o:unknown"), ("jsono", "o:json"), ("unknownp", "p:unknown"))
+        ]
+
+    asyncio.run(test())
+
+
 def test_warnings_survive_a_death_a_retry_and_a_fork() -> None:
     async def test() -> None:
         for at in (1, 2, 3, 4):  # the warning, the result, the next result, the ending

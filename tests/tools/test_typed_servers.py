@@ -1,4 +1,4 @@
-"""Mypy and pyright take right calls of tools of servers in a plan, and refuse wrong ones, by the stubs of a project."""
+"""Mypy and pyright take right calls of tools and of the language in a plan, and refuse wrong ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ ODD = [
 for each, schema in enumerate(ODD):
     TOOLS[f"odd{each}"] = Tool(f"odd{each}", 'd"""\\N{x}"', schema, output_schema=schema)  # type: ignore[arg-type]
 RIGHT = """
+from datetime import datetime
+
 from ropewalk import ToolError, plan
+from ropewalk.plans import Rejected, approve, call_tool, now, random, uuid, value, wait_for
 from ropewalk.servers import down, shop
 from ropewalk.servers import shop as again
 
@@ -71,9 +74,25 @@ async def right(number: int) -> str:
     except ToolError as error:
         return str(error)
     return answers["a"] + tree["name"] + str(total)
+
+@plan
+async def asks(handle: str) -> str:
+    begun: datetime = now()
+    answer = await approve("Go?", timeout=60)
+    if not answer:
+        return answer.note or answer.by
+    try:
+        await approve(question="Again?")
+    except Rejected as error:
+        return str(error)
+    paid = await wait_for("paid", timeout=3.5)
+    rows = await call_tool("shop:import", {"a": 1}, b=2)
+    rate: float = random()
+    return uuid() + str([value(handle), paid, rows, rate, begun])
 """
 WRONG = """
 from ropewalk import plan
+from ropewalk.plans import approve, call_tool, uuid, wait_for
 from ropewalk.servers import shop
 from ropewalk.servers import shopp
 
@@ -87,6 +106,9 @@ async def wrong(number: int) -> int:
     await shop.put(order={"id": 1, "lines": []}, mode="neww")
     await shop.tag(self="c")
     await shop.tree(name="a", parts=[{"name": "b", "parts": [{"name": 3}]}])
+    await approve(uuid)
+    await wait_for("paid", timeout="5s")
+    await call_tool(name=3)
     return (await shop.get(id=1))["lines"]
 """
 MYPY = f"""[mypy]
@@ -95,7 +117,7 @@ mypy_path = typings:{SOURCE}
 [mypy-ropewalk.*]
 follow_imports = skip
 """
-for each in ("", ".app.plan_function", ".errors", ".servers"):  # the others take mypy most of a minute
+for each in ("", ".app.plan_function", ".errors", ".plans", ".servers"):  # the others take mypy most of a minute
     MYPY += f"[mypy-ropewalk{each}]\nfollow_imports = silent\n"
 
 
@@ -110,7 +132,7 @@ def test_both_checkers_take_right_calls_and_refuse_wrong_ones(tmp_path: Path, mo
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     monkeypatch.chdir(tmp_path)
     wrong = {number for number, line in enumerate(WRONG.splitlines(), 1) if "shopp" in line or "await" in line}
-    assert len(wrong) == 10
+    assert len(wrong) == 13
 
     output, _, _ = mypy.run(["--cache-dir=/dev/null", "right.py", "wrong.py"])
     found = [(file, int(line)) for file, line in re.findall(r"^(\S+?):(\d+): error", output, re.MULTILINE)]

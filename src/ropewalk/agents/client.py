@@ -24,7 +24,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config.providers import KEY_VARIABLES
-from ..errors import ModelError, install_command
+from ..config.secrets import process_redaction
+from ..errors import ModelError, PriceUnknown, install_command
 from ..fast_dataclass import dataclass
 from ..notations.agent import EMPTY, ENDS
 from ..schema_drafts import modern_schema
@@ -85,7 +86,7 @@ def estimate_cost(model: str, usage: Mapping[str, int], provider: str = "anthrop
 
 def no_price_error(model: str) -> ModelError:
     """Return the error for a `cost_budget` with a model whose price is not known."""
-    return ModelError(f"cost_budget: the price of {model} is not known; set token_budget instead")
+    return PriceUnknown(f"cost_budget: the price of {model} is not known; set token_budget instead")
 
 
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
@@ -142,7 +143,8 @@ _NO_KEY: Final = "there is no key for the Messages API; set ANTHROPIC_API_KEY"
 _NO_SDK: Final = f"the model needs the package anthropic: {install_command('claude')}"
 _ADVICE: Final = {
     401: "; is {key} right?",
-    404: "; is the name of the model right? It is set by model under [model] in ropewalk.toml or ANTHROPIC_MODEL",
+    404: "; does {url} have the model {model}? They are set by base_url and model under [model] in ropewalk.toml, or by"
+    " ANTHROPIC_BASE_URL and ANTHROPIC_MODEL",
 }
 _MAX_REMEMBERED: Final = 1000
 _TRANSIENT_ERRORS: Final = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error")
@@ -247,7 +249,8 @@ class ClaudeClient:
                 raise ModelError(foreign[0]) from error
             part = find_refused_part(_message_of(error), body) if error.status_code in REFUSAL_STATUSES else None
             self._remember(part, body, _message_of(error))
-            raise _refused_error(error, part, self._key_name) from error
+            url = process_redaction().text(str(client.base_url))
+            raise _refused_error(error, part, {"key": self._key_name, "url": url, "model": body["model"]}) from error
         return replace(answer, warnings=(*notes, *answer.warnings))
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -472,13 +475,13 @@ def _message_of(error: Any) -> str:
     return str(error.api_message or error.message)
 
 
-def _refused_error(error: Any, part: dict[str, str] | None, key_name: str) -> ModelError:
+def _refused_error(error: Any, part: dict[str, str] | None, asked: Mapping[str, str]) -> ModelError:
     status, kind = error.status_code, error.type or ""
     in_stream = status < 400  # an error event in a stream that had begun
     label = kind if in_stream else f"{status} {kind}".strip()
     request_id = f" (request {error.request_id})" if error.request_id else ""
     final = "; the same request is not sent again" if part is not None and "request" in part else ""
-    details = f"{_message_of(error)}{_ADVICE.get(status, '').format(key=key_name)}{request_id}{_attempts(error)}{final}"
+    details = f"{_message_of(error)}{_ADVICE.get(status, '').format(**asked)}{request_id}{_attempts(error)}{final}"
     return ModelError(
         f"the Messages API refused: {label}: {details}",
         status=None if in_stream else status,

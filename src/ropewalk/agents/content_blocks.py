@@ -92,7 +92,7 @@ def _clean_block(block: Any, role: str, at: str, note: Note, refused: Collection
     # A block that was refused once would be refused again. Thinking goes without a replacement.
     kind = block["type"]
     if refused and block_digest(block) in refused:
-        note(at, f"the Messages API refused this {kind}; it was left out")
+        note(at, f"this {kind} was refused; it was left out")
         return [] if "thinking" in kind else _as_text_blocks(f"[{kind}: it cannot be shown here]")
 
     # Users and assistants may send different types; tools of MCP return blocks in the form of MCP.
@@ -199,7 +199,7 @@ def _clean_result_part(block: Any, failed: bool, at: str, note: Note, refused: C
         block = block_of_part(block)
     kind = block["type"]
     if refused and block_digest(block) in refused:
-        note(at, f"the Messages API refused this {kind}; it was left out")
+        note(at, f"this {kind} was refused; it was left out")
         return _as_text_blocks(f"[{kind}: it cannot be shown here]")
     if kind == "text" and isinstance(block.get("text"), str) and not block["text"].strip():
         return []  # an empty output needs no note

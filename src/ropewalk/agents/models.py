@@ -16,9 +16,10 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ..config.models import ModelSettings
+from ..config.network import AddressPolicy
 from ..config.providers import is_class, model_error, no_model_message, provider_error
 from ..config.secrets import remember_secrets
-from ..errors import ModelError
+from ..errors import ModelError, PriceUnknown
 from .client import DEFAULT_MODEL, ClaudeClient, read_settings
 from .model import BROKEN_OFF, Answer, ModelClient, OnPiece, Request
 from .provider_client import ProviderClient
@@ -29,8 +30,9 @@ _OVERLOADED: Final = (408, 429, 500, 502, 503, 504, 529)
 class Models:
     """The models of a project, as one ModelClient."""
 
-    def __init__(self, models: Mapping[str, ModelSettings]) -> None:
+    def __init__(self, models: Mapping[str, ModelSettings], network: AddressPolicy | None = None) -> None:
         self._named = dict(models)
+        self._network = network
         self._clients: dict[str, ModelClient] = {}
 
     def missing(self) -> str | None:
@@ -98,17 +100,21 @@ class Models:
         key = repr(settings)
         if key not in self._clients:
             _remember_secrets(settings)
-            self._clients[key] = _create(settings)
+            self._clients[key] = _create(settings, self._network)
         return self._clients[key]
 
 
-def create_models(models: Mapping[str, ModelSettings], claude: Mapping[str, Any] | None = None) -> Models:
-    """Return the models of a project."""
+def create_models(
+    models: Mapping[str, ModelSettings],
+    claude: Mapping[str, Any] | None = None,
+    network: AddressPolicy | None = None,
+) -> Models:
+    """Return the models of a project; `network` decides which files at URLs are downloaded for them."""
     default = models.get("", ModelSettings())
     if claude and default.provider == "anthropic":
         given = {key: value for key, value in claude.items() if getattr(default, key) in (None, "")}
         default = replace(default, **given)
-    return Models({**models, "": default})
+    return Models({**models, "": default}, network)
 
 
 def _remember_secrets(settings: ModelSettings) -> None:
@@ -120,14 +126,14 @@ def _remember_secrets(settings: ModelSettings) -> None:
     remember_secrets((os.environ.get(settings.key or "", ""), password, unquote(password)))
 
 
-def _create(settings: ModelSettings) -> ModelClient:
+def _create(settings: ModelSettings, network: AddressPolicy | None) -> ModelClient:
     if settings.provider == "anthropic":
         return _create_claude(settings)
     if is_class(settings.model):
         return _create_own(settings)
     if (fault := provider_error(settings.model)) is not None:
         raise ModelError(fault)
-    return ProviderClient(settings)
+    return ProviderClient(settings, network)
 
 
 def _create_claude(settings: ModelSettings) -> ClaudeClient:
@@ -178,4 +184,6 @@ def _label(settings: ModelSettings) -> str:
 
 def _is_overload(error: ModelError) -> bool:
     """Return True if another model may answer: the API is overloaded or cannot be reached."""
-    return error.part is None and (error.status is None or error.status in _OVERLOADED)
+    if error.part is not None or isinstance(error, PriceUnknown):
+        return False
+    return error.status is None or error.status in _OVERLOADED

@@ -15,14 +15,18 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
+from ..config.network import AddressPolicy
 from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES
+from ..config.secrets import process_redaction
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
+from .downloads import with_files
 from .extra_members import adding_members, create_http_client
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 _NO_PACKAGE: Final = f"models of other makers need the package pydantic-ai-slim: {install_command('models')}"
 _DEFAULTS: Final = {"timeout": 600.0, "max_retries": 4}
+_GOOGLE_FILES: Final = "https://generativelanguage.googleapis.com/v1beta/files"
+"""Where Gemini has files that were uploaded before."""
 _MAX_EXCERPT: Final = 300
 _OPTIONS: Final = {"parallel_tool_calls": "disable_parallel_tool_use"}
 
@@ -41,8 +47,9 @@ _OPTIONS: Final = {"parallel_tool_calls": "disable_parallel_tool_use"}
 class ProviderClient:
     """A ModelClient for one model of any maker that pydantic-ai knows."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, network: AddressPolicy | None = None) -> None:
         self.settings = settings
+        self._network = network or AddressPolicy()
         self._models: weakref.WeakKeyDictionary[Any, tuple[Model[Any], AsyncClient]] = weakref.WeakKeyDictionary()
 
     @property
@@ -93,10 +100,11 @@ class ProviderClient:
         names = Names(self.settings.provider, request.tools)
         parameters = to_parameters(request, names, native=native)
         settings = dict(to_settings(request, self._options(), names))
-        left_out = [key for key in settings if key in model.unsupported_settings]
+        left_out = _left_out(model, settings)
         taken = {key: value for key, value in settings.items() if key not in left_out}
+        request = await with_files(request, partial(_takes_url, model), self._network)
         sent = (to_messages(request, names), parameters, taken)
-        with adding_members(request.options.get("extra")), noticing() as foreign, self._errors(foreign):
+        with adding_members(request.options.get("extra")), noticing() as foreign, self._errors(model, foreign):
             response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
         content, warnings = to_content(response, names)
         name, usage = response.model_name or self.settings.name, to_usage(response)
@@ -155,7 +163,7 @@ class ProviderClient:
             raise ModelError(f"cannot use the model {self._label}: {error}") from error
 
     @contextmanager
-    def _errors(self, foreign: list[str]) -> Iterator[None]:
+    def _errors(self, model: Model[Any], foreign: list[str]) -> Iterator[None]:
         """Turn the errors of pydantic-ai and the SDKs into ModelError; what is `foreign` is their cause."""
         from pydantic_ai.exceptions import (
             AgentRunError,
@@ -173,7 +181,7 @@ class ProviderClient:
             if foreign:
                 raise ModelError(f"{self._label}: {foreign[0]}") from error
             later = error.in_stream and isinstance(error, (ModelServerError, ModelOverloadedError))
-            advice = self._advice(error.status_code)
+            advice = self._advice(error.status_code, model.base_url)
             message = f"{self._label} refused: {error.status_code}: {_message(error)}{advice}"
             raise ModelError(message, status=error.status_code, retryable=later) from error
         except ModelConnectionError as error:
@@ -186,11 +194,14 @@ class ProviderClient:
         except (UserError, ValueError) as error:
             raise ModelError(f"{self._label} cannot take the request: {_message(error)}") from error
 
-    def _advice(self, status: int) -> str:
+    def _advice(self, status: int, address: str | None) -> str:
         names = (self.settings.key,) if self.settings.key else KEY_VARIABLES.get(self.settings.provider, ())
         if status in (401, 403) and names:
             return f"; is {names[0]} right?"
-        return "; is the name of the model right?" if status == 404 else ""
+        if status != 404:
+            return ""
+        where = process_redaction().text(address) if address else "the API"
+        return f"; does {where} (base_url) have the model {self.settings.name}?"
 
 
 def _answers_by_schema(model: Model[Any], request: Request) -> bool:
@@ -203,6 +214,45 @@ def _answers_by_schema(model: Model[Any], request: Request) -> bool:
     # OpenAI and those that speak its protocol take the schema of an object only.
     is_object = isinstance(request.schema, dict) and request.schema.get("type") == "object"
     return is_object or model.system.startswith("google")
+
+
+def _left_out(model: Model[Any], settings: Mapping[str, Any]) -> list[str]:
+    """Return the settings that pydantic-ai would drop, some of them with a warning of Python only."""
+    from pydantic_ai.profiles.openai import SAMPLING_PARAMS
+
+    profile = cast(Mapping[str, Any], model.profile)
+    dropped = {*model.unsupported_settings, *profile.get("openai_unsupported_model_settings", ())}
+    if _reasons(profile, settings):
+        dropped.update(SAMPLING_PARAMS)
+    if any(profile.get(f"{maker}_disallows_sampling_settings") for maker in ("anthropic", "bedrock")):
+        dropped.update(("temperature", "top_p", "top_k") if model.system == "bedrock" else ())
+    return [key for key in settings if key in dropped]
+
+
+def _reasons(profile: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Return True if a model of OpenAI reasons in a request with these settings; it takes no sampling then."""
+    if not profile.get("openai_supports_reasoning"):
+        return False
+    efforts = profile.get("openai_reasoning_efforts")
+    can_rest = profile.get("openai_supports_reasoning_effort_none") if efforts is None else "none" in efforts
+    effort, thinking = settings.get("openai_reasoning_effort"), settings.get("thinking")
+    if not can_rest:
+        return True
+    if effort is not None:
+        return bool(effort != "none")
+    if thinking is not None:
+        return thinking is not False or bool(profile.get("thinking_always_enabled"))
+    return bool(profile.get("thinking_enabled_by_default"))
+
+
+def _takes_url(model: Model[Any], kind: str, url: str) -> bool:
+    """Return True if the API fetches an image or a document itself; pydantic-ai would download every other one."""
+    classes = {base.__name__ for base in type(model).__mro__}
+    if "OpenAIResponsesModel" in classes:
+        return True
+    if "OpenAIChatModel" in classes:
+        return kind == "image" or bool(cast(Mapping[str, Any], model.profile).get("openai_chat_supports_file_urls"))
+    return model.system.startswith("google") and url.startswith(_GOOGLE_FILES)
 
 
 def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> Iterator[str]:

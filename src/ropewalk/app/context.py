@@ -151,7 +151,7 @@ class Context:
         """The model that agents ask; made when it is first needed."""
         from ..agents.models import create_models
 
-        return create_models(self.models, self.claude)
+        return create_models(self.models, self.claude, self.toolbox.network)
 
     def client_of(self, model: str) -> ModelClient:
         """Return the client of one of the models, "" for the default; a ModelClient that was given serves all."""

@@ -16,15 +16,16 @@ MOST_PARTS = 100_000
 SAME: Final[Any] = object()
 """An input that is not given: that of the run."""
 _ALIKE = 200
+_MIN_PREFIX = 4  # characters of an id that was cut off
 
 
 def require_run(store: Store, run_id: str) -> RunRow:
     """Return the row of a run."""
     row = store.get_run(run_id)
     if row is None:
-        raise NotFound(
-            "run", run_id, suggestion=did_you_mean(run_id, [item.id for item in store.list_runs(limit=_ALIKE)])
-        )
+        ids = [item.id for item in store.list_runs(limit=_ALIKE)]
+        beginning = (id for id in ids if len(run_id) >= _MIN_PREFIX and id.startswith(run_id))
+        raise NotFound("run", run_id, suggestion=next(beginning, None) or did_you_mean(run_id, ids))
     return row
 
 

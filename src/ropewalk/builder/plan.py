@@ -24,6 +24,8 @@ from ..errors import InvalidFlow, InvalidTool, Place, Problem, Rejected, ToolErr
 from ..expr.python.modules import MODULES
 from ..expr.reshape import TRANSFORMS
 from ..fast_dataclass import dataclass
+from ..plans import MODULE as PLANS
+from ..plans import language_name
 from ..plans.check.changes import changed_names
 from ..plans.interpret.language import KNOWN_NAMES, MODULE_NAMES
 from ..plans.read.names import own_names
@@ -269,6 +271,8 @@ class PlanProgram:
             text = f"from {MODULE} import {server}"
             text += f"; {name} = {path}" if tool_name else f" as {name}" if name != server else ""
             self._lines.append(_made_line(text, source, node))
+        elif (known := language_name(value)) is not None:
+            self._use_language(name, known, node, source)
         elif isinstance(value, types.ModuleType):
             self._use_module(name, value, source)
         # The rest becomes text of the program: an import, a function, or a constant.
@@ -296,6 +300,16 @@ class PlanProgram:
         else:
             kind = type(value).__name__
             self._refuse(name, source, node, f"{name} is a {kind}, which is not JSON; pass it as an argument of a tool")
+
+    def _use_language(self, name: str, known: str, node: ast.Name, source: FunctionSource) -> None:
+        """Add another name of a function that every program has; its own name needs no text."""
+        if name == known:
+            return
+        if known in inspect.signature(self.source.function).parameters:
+            message = f"{name} is another name of {known}, which is a parameter; rename the parameter"
+            self._refuse(name, source, node, message)
+            return
+        self._lines.append(_made_line(f"from {PLANS} import {known} as {name}", source, node))
 
     def _inline(self, name: str, function: Any, node: ast.Name, source: FunctionSource) -> None:
         if getattr(function, "__name__", name) != name:
@@ -325,7 +339,7 @@ class PlanProgram:
                 if (tool := tool_of(value)) is not None:
                     self.tools[path], self._values[path] = tool, value
                 else:
-                    can_be_tool = callable(value) and name_of(value) is None
+                    can_be_tool = callable(value) and name_of(value) is None and language_name(value) is None
                     advice = "put @tool above it" if can_be_tool else f"write from {known} import {part.attr}"
                     self._refuse(name, source, part, f"{path} is not a tool; {advice}")
 

@@ -85,7 +85,7 @@ class Results(NamedTuple):
             remarks["queries"] = {query: list[Json](keys) for query, keys in self.by_query.items()}
         if self.weak:
             what = ", ".join(f'"{query}"' for query in self.weak) if "queries" in remarks else "this request"
-            near = "; the listed tools are the nearest ones, and probably do not fit" if self.found else ""
+            near = "; the nearest tools are listed, and probably do not fit" if self.found else ""
             remarks["note"] = (
                 f"no tool here fits {what} (none has a score of {THRESHOLD:g} or more){near}; "
                 "try other words: an operation and an object, in English"

@@ -153,7 +153,8 @@ def why_unattended(store: Store, registry: Registry, run_id: str) -> str | None:
     if takers:
         return f"waiting in queue {queue}, but {describe_other_versions(takers)}"
     reason = f"none of the {len(workers)} workers serves this queue" if workers else "no worker is running"
-    return f"waiting in queue {queue}, but {reason}; start a worker"
+    starting = "a worker" if isinstance(store, PostgresStore) else "a server or a worker"
+    return f"waiting in queue {queue}, but {reason}; start {starting}"
 
 
 def is_of_this_version(worker: WorkerRow) -> bool:

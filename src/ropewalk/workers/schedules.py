@@ -168,7 +168,7 @@ class Schedules:
             why = (
                 f"the schedules are: {', '.join(known)}"
                 if known
-                else "a worker stores the schedules of its ropewalk.toml when it starts"
+                else "a server or a worker stores the schedules of its ropewalk.toml when it starts"
             )
             raise NotFound("schedule", name, suggestion=did_you_mean(name, known), why=why)
         return known[name]

@@ -8,15 +8,17 @@ from typing import Protocol
 from ...content import contents, parts_in
 from ...errors import NotFound
 from ...fast_dataclass import dataclass
-from ...journal.protocol import Entry, RunRow
+from ...journal.protocol import Entry, Store
 from ...values import Json
+from ..recorded_run import require_run
 
 
 class Runs(Protocol):
     """The runs of a store."""
 
-    def row(self, run_id: str) -> RunRow | None:
-        """Return the whole row of a run, or None."""
+    @property
+    def store(self) -> Store:
+        """The store that has them."""
         ...
 
     def history(self, run_id: str) -> list[Entry]:
@@ -35,9 +37,7 @@ class Content:
 
 def content(runs: Runs, run_id: str, hash: str) -> Content:
     """Find the content that a value of the run refers to."""
-    row = runs.row(run_id)
-    if row is None:
-        raise NotFound("run", run_id)
+    row = require_run(runs.store, run_id)
     for about in _with_parts(runs, run_id, [row.result, row.input]):
         if about.get("blob") == hash:
             data = contents.find(hash)

@@ -25,10 +25,17 @@ _LIMITS: Final = Limits(size=MAX_BYTES, nesting=MAX_DEPTH)
 _NON_JSON_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")  # Python's JSON reader knows them, JSON does not
 
 
-def read_input(text: str | None, option: str = "--input") -> Any:
+def option_of(text: str | None) -> str:
+    """Return the name that the command line gave the option of an input: `--input`, `--args` or `-i`."""
+    name: str = getattr(text, "option", "--input")
+    return name
+
+
+def read_input(text: str | None, option: str | None = None) -> Any:
     """Read the JSON value of an option: JSON, or @FILE, or @- for standard input."""
     if text is None:
         return None
+    option = option or option_of(text)
     try:
         if text == "@-":
             return load(decoded(sys.stdin.buffer.read(), "<stdin>"), name="<stdin>", form="yaml", limits=_LIMITS).data
@@ -100,14 +107,14 @@ def _read_value(name: str, text: str, option: str) -> Any:
         return text
 
 
-def with_arguments(values: Any, texts: Mapping[str, str], schema: Json) -> Any:
+def with_arguments(values: Any, texts: Mapping[str, str], schema: Json, option: str = "--input") -> Any:
     """Add `name=value` words to an input; a value is text if the JSON Schema of the input wants text there."""
 
     # `a.b=1` sets `b` in the object `a`, unless the schema has a property `a.b`.
     if not texts:
         return values
     if values is not None and not isinstance(values, dict):
-        raise UsageError("--input must be a JSON object: NAME=VALUE adds to it")
+        raise UsageError(f"{option} must be a JSON object: NAME=VALUE adds to it")
     result: dict[str, Any] = copy.deepcopy(values or {})
     for name, text in texts.items():
         inner, key, properties = result, name, _properties_of(schema)

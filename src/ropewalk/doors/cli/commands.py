@@ -85,7 +85,7 @@ OLD_OPTIONS: Final = {
 GROUPS: Final = {
     "runs": "List, show, follow, continue, retry, undo and stop runs.",
     "workers": "List workers.",
-    "schedules": "List, start, pause and resume scheduled runs.",
+    "schedules": "List, run, pause and resume schedules.",
     "store": "Copy a store.",
     "tools": "List, show, rank, call and approve tools; log in at servers.",
     "n8n": "Build n8n workflows.",

@@ -27,6 +27,7 @@ from cyclopts import Parameter, validators
 
 from ...app.open_project import NOT_LOADED
 from ...app.preflight import misplaced, unmatched_strict
+from ...check import UNKNOWN_TOOL
 from ...config.models import ModelSettings
 from ...config.project import find_config_file, read_config
 from ...config.settings import NO_EMBEDDER, Config
@@ -538,12 +539,17 @@ async def _check_schedules(app: App) -> list[Finding]:
     if app.distributed and _installed_version("dbos") is None:
         return []
     broken_entries = await app.workers.broken()
-    return [
-        Finding(f"schedule {name}", "fault", str(broken_entries[name]))
-        if name in broken_entries
-        else Finding(f"schedule {name}", "ok", f"{schedule.flow} at {schedule.cron} {schedule.timezone}")
-        for name, schedule in app.settings.schedules.items()
-    ]
+    findings = []
+    for name, schedule in app.settings.schedules.items():
+        text, error = f"{schedule.flow} at {schedule.cron} {schedule.timezone}", broken_entries.get(name)
+        keywords = {problem.keyword for problem in getattr(error, "problems", ())}
+        if error is None:
+            findings.append(Finding(f"schedule {name}", "ok", text))
+        elif keywords == {UNKNOWN_TOOL} and app.context.unchecked:
+            findings.append(Finding(f"schedule {name}", "note", f"{text}; its tools were not checked"))
+        else:
+            findings.append(Finding(f"schedule {name}", "fault", str(error)))
+    return findings
 
 
 def _check_missing_store(address: str, config: Config, option: str | None) -> Finding | None:

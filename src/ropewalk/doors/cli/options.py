@@ -95,10 +95,25 @@ LogLevel: TypeAlias = Annotated[
         help="Lowest level to log (default: ROPEWALK_LOG_LEVEL; else info for json and warning for text).",
     ),
 ]
+
+
+class OptionText(str):
+    """The value of an option, with the name that the command line gave the option."""
+
+    option = ""
+
+
+def _with_name(_: type, tokens: Sequence[Any]) -> OptionText:
+    text = OptionText(tokens[0].value)
+    text.option = tokens[0].keyword
+    return text
+
+
 Input: TypeAlias = Annotated[
     str | None,
     Parameter(
         name=["--input", "--args", "-i"],
+        converter=_with_name,
         allow_leading_hyphen=True,
         help="Input as JSON, or @FILE with JSON or YAML; @- reads standard input.",
     ),

@@ -27,7 +27,7 @@ from ...ops import MODEL
 from ...source.document import escape_invisible, json_text, render_problem, shorten
 from ..errors import word_problem
 from ..remedies import Door
-from .arguments import read_input, read_pairs, read_state, split_pairs, with_arguments
+from .arguments import option_of, read_input, read_pairs, read_state, split_pairs, with_arguments
 from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import (
     Arguments,
@@ -168,7 +168,8 @@ def run(
         ask_on_terminal(app)
         await warn_of_idle_schedules(app)
         definition = await _load_with_warnings(app, source, variables)
-        value = with_arguments(value, texts, None if isinstance(definition, Path) else definition.flow.input_schema)
+        schema = None if isinstance(definition, Path) else definition.flow.input_schema
+        value = with_arguments(value, texts, schema, option_of(input))
         if wait is False:
             return await _queued_answer(app, await submit(app, definition, None))
         follow = followed(

@@ -28,7 +28,7 @@ from ...source.document import escape_invisible, json_text
 from ...values import check_json, did_you_mean
 from ..errors import failure_text
 from ..remedies import Door, word_remedy
-from .arguments import read_input, split_pairs, with_arguments
+from .arguments import option_of, read_input, split_pairs, with_arguments
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import FAILED, Answer, UsageError
 from .options import Arguments, Input, Json, Project, StoreAddress
@@ -181,14 +181,14 @@ def call(
     """Call one tool and print its result. Arguments: NAME=VALUE, or --input '{...}'."""
     values = read_input(input)
     if values is not None and not isinstance(values, dict):
-        raise UsageError("--input must be a JSON object: the tool's arguments by name")
+        raise UsageError(f"{option_of(input)} must be a JSON object: the tool's arguments by name")
     texts = split_pairs(arguments, "argument")
     is_saved_plan = tool_id.startswith("plans:")
 
     async def work(app: App, _: Interrupts) -> Answer:
         ask_on_terminal(app)
         tool = await app.jobs.find_tool(tool_id)
-        arguments_by_name = with_arguments(values or {}, texts, tool.input_schema)
+        arguments_by_name = with_arguments(values or {}, texts, tool.input_schema, option_of(input))
         try:
             value = await app.call_tool(
                 tool_id, arguments_by_name, on_progress=None if json else _progress, request=request

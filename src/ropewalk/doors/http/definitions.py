@@ -82,7 +82,7 @@ def delete_file(id: Id, files: Files) -> None:
 @router.post(
     "/definitions/{kind}", summary="Store a definition", status_code=201, response_model=models.WholeDefinition
 )
-def create(kind: Kind, body: DocumentBody, app: Served) -> Answer:
+def create(kind: Kind, body: DocumentBody, app: Served, files: Files) -> Answer:
     """Check and store a definition; an id that is taken is replaced."""
     with limited(DEFINITION_SECONDS):
         loaded = read(app, body.document)
@@ -98,25 +98,25 @@ def create(kind: Kind, body: DocumentBody, app: Served) -> Answer:
         raise InvalidFlow([Problem(path="id", message="not . or .., which no address can end with")])
     service: Any = app.chains.core if kind == "chain" else app.compositions.core
     created = service.create(loaded.document)
-    return Answer(_details(app, stored(app, kind, created.id)), 201)
+    return Answer(_details(app, stored(app, files, kind, created.id)), 201)
 
 
 @router.get("/definitions/{kind}/{id:path}/drawing", summary="Draw a definition", **DRAWN)
-def drawing(kind: Kind, id: Id, app: Served, format: Format = "mermaid") -> Response:
+def drawing(kind: Kind, id: Id, app: Served, files: Files, format: Format = "mermaid") -> Response:
     """Draw the graph as Mermaid text, an SVG picture or a tree."""
-    return _drawing_response(draw(app.definitions.get(stored(app, kind, id)).flow, format), format)
+    return _drawing_response(draw(app.definitions.get(stored(app, files, kind, id)).flow, format), format)
 
 
 @router.get("/definitions/{kind}/{id:path}", summary="Get a definition", response_model=models.WholeDefinition)
-def get(kind: Kind, id: Id, app: Served) -> Answer:
+def get(kind: Kind, id: Id, app: Served, files: Files) -> Answer:
     """Return a definition with its document and its graph."""
-    return Answer(_details(app, stored(app, kind, id)))
+    return Answer(_details(app, stored(app, files, kind, id)))
 
 
 @router.delete("/definitions/{kind}/{id:path}", summary="Delete a definition", status_code=204, response_class=Response)
-def delete(kind: Kind, id: Id, app: Served) -> Response:
+def delete(kind: Kind, id: Id, app: Served, files: Files) -> Response:
     """Delete a definition. Its runs stay."""
-    stored(app, kind, id)
+    stored(app, files, kind, id)
     app.store.delete_definition(kind, id)
     return Response(status_code=204)
 

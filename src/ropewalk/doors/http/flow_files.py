@@ -124,10 +124,14 @@ class FlowFiles:
         """Return the id of the flow in this file, or None if the file is not listed."""
         return None if path is None else self._list.id_of(path)
 
+    def nearest(self, id: str) -> str | None:
+        """Return the id that is most like another one, or None."""
+        return self._list.nearest(id)
+
     def _require(self, id: str) -> FlowFile:
         file = self._list.find(id)
         if file is None:
-            raise NotFound("definition", f"{FILE_KIND} {id}", suggestion=self._list.nearest(id))
+            raise NotFound("definition", f"{FILE_KIND} {id}", suggestion=self.nearest(id))
         return file
 
     def _list_item(self, id: str, file: FlowFile) -> dict[str, Any]:

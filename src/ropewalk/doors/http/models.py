@@ -17,7 +17,7 @@ from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
-from ...app.lookup import can_be
+from ...app.lookup import STORED, can_be
 from ...check import SECRET, check
 from ...duration import read_duration
 from ...errors import InvalidFlow, InvalidValue, NotFound, Problem
@@ -586,14 +586,7 @@ def loaded_of(
         loaded = files.loaded(named.id)
         return loaded, loaded.root or named.id
     if named is not None:
-        try:
-            definition = stored(app, named.kind, named.id)
-        except NotFound:
-            if named.id not in files:
-                raise
-            why = f"it is a file; name it with kind {FILE_KIND}"
-            raise NotFound("definition", f"{named.kind} {named.id}", why=why) from None
-        return app.definitions.get(definition), named.id
+        return app.definitions.get(stored(app, files, named.kind, named.id)), named.id
     assert document is not None
     return read(app, document), None
 
@@ -603,13 +596,21 @@ def size_of(document: Document | None) -> int:
     return len(document) if isinstance(document, str) else len(orjson.dumps(document))
 
 
-def stored(app: App, kind: str, id: str) -> Any:
+def stored(app: App, files: FlowFiles, kind: str, id: str) -> Any:
     """Return a stored definition."""
     result = app.store.get_definition(kind, id) if can_be(kind) and can_be(id) else None
-    if result is None:
-        ids = [definition.id for definition in app.store.list_definitions(kind)] if can_be(kind) else []
-        raise NotFound("definition", f"{kind} {id}", suggestion=did_you_mean(id, ids))
-    return result
+    if result is not None:
+        return result
+    what = f"{kind} {id}"
+    if id in files:
+        raise NotFound("definition", what, why=f"it is a file; name it with kind {FILE_KIND}")
+    others = [each for each in STORED if each != kind]
+    shown = {item.id: f"{each} {item.id}" for each in others for item in app.store.list_definitions(each)}
+    shown |= {item.id: item.id for item in app.store.list_definitions(kind)}
+    near = shown.get(did_you_mean(id, shown) or "")
+    if near is None and (file := files.nearest(id)) is not None:
+        near = f"{FILE_KIND} {file}"
+    raise NotFound("definition", what, suggestion=near)
 
 
 def read(app: App, document: Document) -> Prepared:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Final
 
 from ...expr.python.tree import children, walk
+from .imports import use_imports
 from .problems import Problem, Unreadable, problem_at
-from .servers import use_servers
 
 GRAMMAR: Final = (3, 11)
 MAX_CHARACTERS: Final = 200_000
@@ -46,7 +46,7 @@ def parse(text: str) -> ast.Module:
     except (RecursionError, MemoryError):
         raise Unreadable([_too_deep(_longest_line(text), 1)]) from None
     problems = [*_too_large(tree), *_newer_grammar(tree, text)]
-    problems = problems or [*use_servers(tree, text)]
+    problems = problems or [*use_imports(tree, text)]
     if problems:
         raise Unreadable(problems)
     return tree

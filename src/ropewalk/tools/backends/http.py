@@ -216,6 +216,8 @@ class Request:
     credentials: tuple[Placement, ...] = ()
     # The idempotency key; its hash becomes the header Idempotency-Key.
     key: str | None = None
+    # The answer may be a page of HTML; for any other request a page is unusual.
+    expects_page: bool = False
 
 
 def check_url(url: Any, place: str) -> str:
@@ -299,7 +301,13 @@ class Http:
         if not body:
             return None
         kind = response.headers.get("content-type", "")
-        return read_answer(body, kind, self._secrets if self._secrets.are_in(body) else None)
+        address = None if request.expects_page else self._shown(request.url)
+        return read_answer(body, kind, self._secrets if self._secrets.are_in(body) else None, address=address)
+
+    def _shown(self, url: str) -> str:
+        """Return an address for messages: without user, query and secrets."""
+        parts = urlsplit(url)
+        return self._secrets.redact_error(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
     def _broken_response(self, response: Any, what: str, body: bytes, excerpt: str = "") -> BrokenResponse:
         status = response.status_code

@@ -25,6 +25,8 @@ _TEXT: Final = re.compile(
     r"text/.*|application/(?:xml|[\w.-]+\+xml|yaml|x-yaml|javascript|ecmascript|graphql|sql|toml|x-sh"
     r"|x-www-form-urlencoded|x-ndjson|jsonl|jsonlines|json-seq)"
 )
+PAGES: Final = ("text/html", "application/xhtml+xml")
+"""The media types of pages, which a proxy, a login or a wrong address gives in place of an answer."""
 _NEVER_JSON: Final = ("text/", "image/", "audio/", "video/", "font/")
 _BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -39,8 +41,8 @@ _ENCODING: Final = re.compile(
 _HEAD: Final = 1024  # bytes in which a document names its encoding
 
 
-def read_answer(body: bytes, content_type: str, secrets: Secrets | None = None) -> Json:
-    """Return the value of a body that is not empty, with `secrets` masked."""
+def read_answer(body: bytes, content_type: str, secrets: Secrets | None = None, *, address: str | None = None) -> Json:
+    """Return the value of a body that is not empty, with `secrets` masked; with `address`, a page is unusual."""
     header = Message()
     header["content-type"] = content_type
     # Without a slash it is no media type; the library would call it text.
@@ -60,6 +62,8 @@ def read_answer(body: bytes, content_type: str, secrets: Secrets | None = None) 
         data = body if secrets is None else secrets.redact_bytes(body)
         return content(data, kind or "application/octet-stream")
     text = str(_masked(text, secrets))
+    if address is not None and kind in PAGES:
+        return StandIn(text, f"an answer of the type {kind} from {address}")
     return StandIn(text, f"an answer of the type {kind} that is {why}") if is_json else text
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,6 +22,7 @@ from ....fast_dataclass import dataclass
 from ....values import Json, did_you_mean
 from ...tool import Tool, ToolBackend
 from ..http import REFUSED_HEADERS, InvalidRequest, Placement, Request, check_base_url, is_header_name
+from ..http_answers import PAGES
 from . import swagger
 from .bodies import Body, read_body
 from .document import read_document
@@ -30,6 +32,7 @@ from .references import Part, References
 from .schemas import MAX_OUTPUT_VALUES, Schemas
 from .security import Security, SecurityRules, check_credentials
 
+_ANY_PAGE: Final = frozenset((*PAGES, "text/*", "*/*"))
 _METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options", "query", "trace")
 _JSON: Final = re.compile(r"application/(?:json|[\w.+-]+\+json)")
 _IGNORED_HEADERS: Final = frozenset(("accept", "authorization", "content-type"))
@@ -57,6 +60,8 @@ class Operation:
     parameters: tuple[Parameter, ...]
     body: Body | None
     security: Security
+    # The document declares a page of HTML, or any text, as an answer.
+    expects_page: bool = False
 
     @property
     def url(self) -> str:
@@ -100,6 +105,7 @@ class Operation:
             content=self.body.write(args["body"]) if has_body and self.body is not None else None,
             credentials=self.credentials,
             key=key,
+            expects_page=self.expects_page,
         )
 
     @property
@@ -392,6 +398,7 @@ class _Reader:
             security=self._rules.of(
                 self._document.get("security") if description.get("security") is None else description["security"]
             ),
+            expects_page=any(kind.partition(";")[0].strip().lower() in _ANY_PAGE for kind in self._answer_kinds(part)),
         )
         keys = {key for key, _ in parse_qsl(fixed, keep_blank_values=True)}
         if taken := keys & {placement.name for placement in operation.credentials if placement.where == "query"}:
@@ -477,6 +484,18 @@ class _Reader:
         if not fields:
             return None
         return Part(swagger.form_body([field.value for field in fields], consumes), fields[0].file)
+
+    def _answer_kinds(self, part: Part) -> Iterator[str]:
+        """Yield the media types that the document declares for answers without an error."""
+        if self._is_swagger:
+            yield from _media_types(part.value.get("produces", self._document.get("produces")))
+            return
+        responses = part.value.get("responses")
+        for code, raw in responses.items() if isinstance(responses, dict) else ():
+            if str(code)[:1] not in ("2", "d"):  # d: default
+                continue
+            with suppress(InvalidTool, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+                yield from map(str, self._references.follow(raw, part.file).value.get("content") or ())
 
     def _checked_output(self, label: str, part: Part) -> dict[str, Json] | None:
         """Return the schema of the answer; without one that can be read, the answer is not checked."""

@@ -1,7 +1,7 @@
-"""Imports of servers: `from ropewalk.servers import fs` names a server that a program can call by that name anyway.
+"""Imports of what a program has anyway: servers from `ropewalk.servers`, names of the language from `ropewalk.plans`.
 
 They are for type checkers and editors. The tree that everything else sees has no such import, and one name for each
-server.
+server and each name of the language.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ...expr.python.tree import walk
+from ...values import did_you_mean
+from .. import MODULE as PLANS
+from .. import __all__ as NAMES
 from .problems import Problem, problem_at
 
-MODULE: Final = "ropewalk.servers"
-IMPORT: Final = f"from {MODULE} import NAME"
+SERVERS: Final = "ropewalk.servers"
+IMPORTS: Final = {module: f"from {module} import NAME" for module in (SERVERS, PLANS)}
+"""How a program imports from each module."""
 
 
-def use_servers(tree: ast.Module, text: str) -> Iterator[Problem]:
-    """Remove the imports of servers from a tree, and let their other names (`as`) be those of the servers."""
-    if MODULE not in text:
+def use_imports(tree: ast.Module, text: str) -> Iterator[Problem]:
+    """Remove these imports from a tree, and replace the other names (`as`) that they give."""
+    if not any(module in text for module in IMPORTS):
         return
     nodes = walk(tree)
     places = [(block, block.index(node), node) for block, node in _statements(nodes) if _is_import(node)]
@@ -29,10 +33,15 @@ def use_servers(tree: ast.Module, text: str) -> Iterator[Problem]:
         block[index] = ast.copy_location(ast.Pass(), node)
         for alias in node.names:
             if alias.name == "*":
-                yield problem_at(alias, f"name the servers: {IMPORT}")
+                yield problem_at(alias, f"name what you import: {IMPORTS[node.module]}")
+            elif node.module == PLANS and alias.name not in NAMES:
+                near = did_you_mean(alias.name, NAMES)
+                hint = f"; did you mean {near}?" if near else f"; it has {', '.join(NAMES)}"
+                yield problem_at(alias, f"{PLANS} has no {alias.name!r}{hint}")
             elif alias.asname not in (None, alias.name):
                 others[alias.asname] = alias.name
-            servers.add(alias.name)
+            if node.module == SERVERS:
+                servers.add(alias.name)
     for node in walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             node.id = others.get(node.id, node.id)
@@ -40,7 +49,9 @@ def use_servers(tree: ast.Module, text: str) -> Iterator[Problem]:
             continue
         for name in _bound(node):
             if name in others:
-                yield problem_at(node, f"{name} is another name of the server {others[name]}; use another name here")
+                yield problem_at(node, f"{name} is another name of {others[name]}; use another name here")
+            elif (other := next((other for other in others if others[other] == name), None)) is not None:
+                yield problem_at(node, f"{name} is imported under the name {other}; use another name here")
 
 
 def _statements(nodes: list[ast.AST]) -> Iterator[tuple[list[Any], Any]]:
@@ -53,7 +64,7 @@ def _statements(nodes: list[ast.AST]) -> Iterator[tuple[list[Any], Any]]:
 
 
 def _is_import(node: ast.AST) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == MODULE and not node.level
+    return isinstance(node, ast.ImportFrom) and node.module in IMPORTS and not node.level
 
 
 def _bound(node: Any) -> Iterator[str | None]:

@@ -1,0 +1,124 @@
+"""Images and documents at URLs: the API gets the URL if it takes one, or else the file, from an address that is allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk import App
+from ropewalk.agents import Completion, complete_with_tools
+
+from .makers import MAKERS, Maker
+from .stand_in import StandIn, Turn
+
+PIXEL, PDF = b"\x89PNG\r\n\x1a\n" + bytes(20), b"%PDF-1.7 hello"
+FILES: dict[str, tuple[int, str | None, bytes]] = {
+    "/a.png": (200, "image/png", PIXEL),
+    "/unnamed.png": (200, None, PIXEL),
+    "/a.pdf": (200, "application/pdf", PDF),
+    "/a.txt": (200, "text/plain; charset=iso-8859-1", "caf\u00e9".encode("latin-1")),
+    "/moved.pdf": (302, "text/plain", b""),
+}
+CHAT, RESPONSES, GEMINI = MAKERS[1:]
+
+
+class Host:
+    """A server with files, and the paths that were requested."""
+
+    def __init__(self, server: ThreadingHTTPServer) -> None:
+        self.url, self.asked = f"http://127.0.0.1:{server.server_port}", list[str]()
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            host.asked.append(self.path)
+            status, kind, data = FILES.get(self.path, (404, "text/plain", b"no such file"))
+            self.send_response(status)
+            for name, value in {"content-type": kind, "location": "/a.pdf" if status == 302 else None}.items():
+                if value is not None:
+                    self.send_header(name, value)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    host = Host(server)
+    yield host
+    server.shutdown()
+    server.server_close()
+
+
+def ask(maker: Maker, folder: Path, blocks: list[dict[str, Any]], allow: list[str]) -> tuple[Completion, list[Any]]:
+    """Ask about files in a project that allows these hosts, and return the answer and the requests."""
+
+    async def play(stand: StandIn) -> Completion:
+        settings = maker.settings(stand.url)
+        model = f'model = "{settings.model}"\nbase_url = "{settings.base_url}"\nkey = "STAND_IN_KEY"\n'
+        (folder / "ropewalk.toml").write_text(f"[model]\n{model}[network]\nallow = {json.dumps(allow)}\n")
+        async with App.open(folder, store="memory") as app:
+            messages = [{"role": "user", "content": [{"type": "text", "text": "what?"}, *blocks]}]
+            return await complete_with_tools(None, app=app, messages=messages)
+
+    with StandIn(maker.create(), Turn(text="seen")) as stand:
+        done = asyncio.run(play(stand))
+        assert (done.text, stand.invalid) == ("seen", [])
+        return done, stand.bodies
+
+
+def block(kind: str, url: str) -> dict[str, Any]:
+    return {"type": kind, "source": {"type": "url", "url": url}}
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_KEY", "no-key")
+
+
+@pytest.mark.parametrize("maker", [CHAT, RESPONSES, GEMINI], ids=lambda maker: maker.name)
+def test_a_file_is_sent_as_a_url_or_downloaded_from_an_allowed_host(maker: Maker, host: Host, tmp_path: Path) -> None:
+    host.asked.clear()
+    names = {"/a.png": "image", "/unnamed.png": "image", "/a.pdf": "document", "/a.txt": "document"}
+    done, [body] = ask(maker, tmp_path, [block(kind, host.url + name) for name, kind in names.items()], ["127.0.0.1"])
+    urls = {"chat": ["/a.png", "/unnamed.png"], "responses": [*names], "gemini": []}[maker.name]
+    sent = json.dumps(body, ensure_ascii=False)
+    assert [name for name in names if f"{host.url}{name}" in sent] == urls
+    assert host.asked == [name for name in names if name not in urls]
+    inside = {name: base64.b64encode(FILES[name][2]).decode() for name in names} | {"/a.txt": "caf\u00e9"}
+    assert [name for name in names if inside[name] in sent] == [name for name in names if name not in urls]
+    assert done.warnings == ()
+
+
+@pytest.mark.parametrize("maker", [CHAT, GEMINI], ids=lambda maker: maker.name)
+def test_a_file_that_may_not_be_downloaded_is_left_out_with_the_reason(
+    maker: Maker, host: Host, tmp_path: Path
+) -> None:
+    host.asked.clear()
+    reasons = {
+        "/a.pdf": "127.0.0.1 is a loopback address; addresses from documents and arguments must be public; to allow it,"
+        " add it to [network] allow in ropewalk.toml",
+        "/moved.pdf": "HTTP 302: redirects are not followed (/a.pdf)",
+        "/none.pdf": "HTTP 404 Not Found: no such file",
+        "/a.png": "its type is image/png; only images, PDF and text can be sent",
+    }
+    for name, reason in reasons.items():
+        allow = [] if name == "/a.pdf" else ["127.0.0.1"]
+        done, bodies = ask(maker, tmp_path, [block("document", host.url + name)], allow)
+        what = "the API of this model takes no URL of this document, and Ropewalk cannot download it"
+        assert f"a block was left out: {what}: {reason}" in done.warnings
+        [body] = bodies
+        assert "[document: it cannot be shown here]" in json.dumps(body)
+    assert host.asked == ["/moved.pdf", "/none.pdf", "/a.png"]
