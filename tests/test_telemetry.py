@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import fork_server
 from ropewalk import App
 from ropewalk.agents.scripted import ScriptedModel, wants
+from ropewalk.errors import ConfigError
 from ropewalk.telemetry import from_environment, instrument
 
 pytestmark = pytest.mark.anyio
@@ -288,3 +291,32 @@ async def test_exporters_are_named_by_the_environment(
     for name in ("execute_tool later", "invoke_workflow c", "gen_ai.execute_tool.duration"):
         assert f'"name": "{name}"' in err, name
     assert "OTEL_TRACES_EXPORTER: 'jaeger' is not supported; use otlp, console, none" in caplog.text
+
+
+async def test_the_environment_names_the_protocol_to_the_collector(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", TracerProvider())
+    sent: list[Any] = []
+
+    class Exporter(InMemorySpanExporter):
+        def export(self, spans: Any) -> Any:
+            sent.extend(span.name for span in spans)
+            return super().export(spans)
+
+    otlp = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:9"}
+    module = "opentelemetry.exporter.otlp.proto.grpc"
+    async with App("memory", tools=[later]) as app:
+        monkeypatch.setitem(sys.modules, module, None)
+        missing = "^OTEL_EXPORTER_OTLP_PROTOCOL=grpc needs the package opentelemetry-exporter-otlp-proto-grpc: pip"
+        with pytest.raises(ConfigError, match=missing):
+            from_environment(app, {**otlp, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+        from_environment(app, {**otlp, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"})
+        assert "OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' is not supported; use http/protobuf, grpc" in caplog.text
+        monkeypatch.setitem(sys.modules, f"{module}.trace_exporter", SimpleNamespace(OTLPSpanExporter=Exporter))
+        app.engine.watchers.clear()
+        protocols = {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+        telemetry = from_environment(app, {**otlp, **protocols})
+        await app.run({"kind": "chain", "name": "c", "nodes": [call("a", "later", x=1)]})
+        telemetry.close()  # type: ignore[union-attr]
+    assert sent == ["execute_tool later", "invoke_workflow c"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.app.app import App
+from ropewalk.doors.cli.dispatch import dispatch
 from ropewalk.errors import StoreError
 from ropewalk.journal.address import open_store
 from ropewalk.journal.memory import MemoryStore
@@ -86,6 +87,43 @@ def test_wrong_address_is_told_with_what_would_be_right(url: str, told: str) -> 
         open_store(url)
     assert told in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("mongodb://me:secret@x", "unsupported store URL mongodb://; valid addresses: memory, sqlite:///"),
+        ("memroy", "is not a store; did you mean 'memory'?"),
+        ("no/such/place.db", "does not exist; create it first"),
+        ("sqlite:///no/such/place.db", "does not exist; create it first"),
+    ],
+)
+def test_an_app_refuses_a_wrong_address_when_it_is_made(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], url: str, told: str
+) -> None:
+    with pytest.raises(StoreError) as caught:
+        App(url)
+    assert told in str(caught.value)
+    if url == "memroy":
+        return  # a file in the directory of ropewalk.toml
+    Path("ropewalk.toml").write_text(f'[store]\nurl = "{url}"\n')
+    place = "ropewalk.toml:2:1: [store] url: "
+    with pytest.raises(StoreError) as caught:
+        _ = App.open().store
+    assert str(caught.value).startswith(place)
+    assert told in str(caught.value)
+    for words in (["worker"], ["serve", "--port", "0"], ["mcp", "--http", "0"]):
+        assert dispatch(words) == 2, words
+        said = capfd.readouterr().err
+        assert place in said
+        assert "secret" not in said
+    assert list(tmp_path.iterdir()) == [tmp_path / "ropewalk.toml"]
+
+
+def test_commands_that_need_no_store_work_without_its_directory(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("ropewalk.toml").write_text('[store]\nurl = "sqlite:////no/such/place.db"\n')
+    Path("c.yaml").write_text("kind: chain\nname: c\nnodes: [{id: s, type: delay, delay: 0}]\n")
+    assert dispatch(["validate", "c.yaml"]) == 0, capfd.readouterr().err
 
 
 def test_postgres_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,26 +64,34 @@ def test_the_count_is_that_of_a_model(connection: Any, recoveries: int) -> None:
     known: dict[str, tuple[int, int]] = {}  # deaths, and entries at the last one
     entries = dict.fromkeys([*ROOTS, *PARTS], 0)
     parked: set[str] = set()
+    fewest = max(1, min(2, recoveries))
     for step in range(60):
         for id in rnd.sample(sorted(entries), rnd.choice([0, 0, 0, 1])):
             connection.execute(ENTRY, (f"n{step}", id))
             entries[id] += 1
-        ids, isolates = rnd.sample(sorted(entries), rnd.randint(1, 4)), rnd.random() < 0.7
-        blamed = not isolates or len({root_of(id) for id in ids}) == 1
+        recorded = {
+            id: sum(count for part, count in entries.items() if part == id or part.startswith(f"{id}/"))
+            for id in entries
+        }
+        ids, is_server = rnd.sample(sorted(entries), rnd.randint(1, 4)), rnd.random() < 0.5
+        suspects = [id for id in ids if known.get(id, (0, 0))[0] >= fewest and known[id][1] >= recorded[id]]
+        blamed = set(ids) if len({root_of(id) for id in ids}) == 1 else set()
+        if is_server and not blamed and len(suspects) == 1:
+            blamed = set(suspects)
+        numbers = numbers_of(connection, ids)
         counted = count_death_and_park(
-            connection, numbers_of(connection, ids), this_process(), recoveries, isolates=isolates
+            connection, dict.fromkeys(numbers, recoveries), this_process(), blames_only_suspect=is_server
         )
-        for id, number in zip(ids, numbers_of(connection, ids), strict=True):
-            recorded = sum(count for part, count in entries.items() if part == id or part.startswith(f"{id}/"))
+        for id, number in zip(ids, numbers, strict=True):
             deaths, before = known.get(id, (0, -1))
-            if recorded > before:
+            if recorded[id] > before:
                 deaths = 1
-            elif blamed or deaths < max(1, min(2, recoveries)):
+            elif id in blamed or deaths < fewest:
                 deaths += 1
-            known[id] = deaths, recorded
+            known[id] = deaths, recorded[id]
             assert counted[number] == deaths, (step, id)
-            assert is_suspect(connection, id, recoveries) == (deaths >= max(1, min(2, recoveries)))
-            if blamed and deaths > recoveries:
+            assert is_suspect(connection, id, recoveries) == (deaths >= fewest)
+            if id in blamed and deaths > recoveries:
                 parked.add(id)
         found = connection.execute("SELECT id FROM run WHERE status = 'parked'").fetchall()
         assert {id for (id,) in found} == parked
@@ -91,6 +99,6 @@ def test_the_count_is_that_of_a_model(connection: Any, recoveries: int) -> None:
 
 
 def test_a_run_that_nobody_owned_has_no_deaths(connection: Any) -> None:
-    assert count_death_and_park(connection, [], this_process(), 3) == {}
+    assert count_death_and_park(connection, {}, this_process()) == {}
     assert not is_suspect(connection, "r0", 3)
     assert not is_suspect(connection, "unknown", 3)

@@ -16,6 +16,10 @@ import yaml
 
 import fork_server
 from faults.scene import STEPS, Scene, ended, kill
+from patience import until
+from ropewalk import App
+from ropewalk.app.runs.recovery import Recovery
+from ropewalk.journal.protocol import NewRun
 from tiers import on_one_store
 
 WAITS = """
@@ -284,6 +288,32 @@ def test_a_program_resumes_runs_only_when_it_asks_for_it(scene: Scene, word: str
     done = fork_server.run(command, cwd=scene.folder, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == status_after, done.stderr
     assert not kept & set(scene.started(since))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_an_answered_run_continues_without_a_person(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    address = request.getfixturevalue("postgres_url") if store == "postgres" else str(tmp_path / "x.db")
+    document = {"kind": "chain", "name": "w", "nodes": [{"id": "ask", "type": "wait", "event": "go"}]}
+    async with App(address) as app:
+        recovery = Recovery(app)
+        for name in ("answered", "asked"):
+            await app.run(document, run_id=name, park=True)
+        # Somebody has interrupted this one, and its event comes early: it stays.
+        await (await app.store.open(NewRun(id="early", kind="chain"))).release()
+        app.runs.send("early", "go", early=True)
+        app.runs.send("asked", "other", early=True)
+        assert await recovery.resume_recoverable() == []
+        app.runs.send("answered", "go", 1)
+        monkeypatch.setattr("ropewalk.journal.sql.recovery._TIME_TO_RESUME", 60)
+        assert await recovery.resume_recoverable() == []  # whoever has answered it may resume it
+        monkeypatch.setattr("ropewalk.journal.sql.recovery._TIME_TO_RESUME", -60)
+        assert await recovery.resume_recoverable() == ["answered"]
+        await until(lambda: not recovery._resuming)
+        statuses = {row.id: row.status for row in app.runs.list()}
+        assert statuses == {"answered": "completed", "asked": "waiting", "early": "running"}
 
 
 @on_one_store("recovery", "postgres", "scene")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -10,33 +11,33 @@ from urllib.parse import quote
 
 import pytest
 
-from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.protocol import LOG, Entry, NewRun
 from ropewalk.journal.sqlite.store import SqliteStore
+from ropewalk.values import Json
 
 from .seen import begin
 from .server import TOKEN, Served
-from .test_http_api import chain, fresh
+from .test_http_api import call, chain, fresh
 from .test_page_views import AUDIT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.process
 POLL = 4000  # milliseconds in which every view asks the server at least once
 
 
-def record_a_run_that_could_not_begin(served: Served) -> str:
-    """Record it as a worker does."""
-    id = "schedule/yearly/2026-02-28T02:30:00.000000Z"
+def record(served: Served, new: NewRun, entries: Iterable[Entry], status: str, error: Json = None) -> None:
+    """Record a run that has ended, as the process does that executes it."""
 
-    async def record() -> None:
+    async def write() -> None:
         with closing(SqliteStore(served.folder / ".ropewalk" / "ropewalk.db")) as store:
-            log = await store.open(NewRun(id=id, kind="schedule", name="yearly", document={}))
-            await log.finish("failed", None, {"message": "no file 'gone.yaml'", "kind": "NotFound"})
+            log = await store.open(new)
+            for entry in entries:
+                await log.append(entry)
+            await log.finish(status, None, error)
 
     with ThreadPoolExecutor(1) as thread:  # the loop of this one is Playwright's
-        thread.submit(lambda: asyncio.run(record())).result()
-    return id
+        thread.submit(lambda: asyncio.run(write())).result()
 
 
 def is_readable(page: Page) -> bool:
@@ -47,6 +48,7 @@ def is_readable(page: Page) -> bool:
     return True
 
 
+@pytest.mark.process
 def test_the_page_confirms_answers_and_says_that_its_server_is_gone(browser: Browser, served: Served) -> None:
     name = fresh()
     begin(served, chain({"id": "ask", "type": "wait", "approval": "Now?"}, name=name))
@@ -60,7 +62,6 @@ def test_the_page_confirms_answers_and_says_that_its_server_is_gone(browser: Bro
     wait.get_by_role("button", name="Approve").click()
     notices.get_by_text(f"Approved ask in the run {name}.").wait_for()
     wait.wait_for(state="detached")
-    assert is_readable(page)
 
     context.set_offline(True)
     page.clock.run_for(POLL)
@@ -74,8 +75,14 @@ def test_the_page_confirms_answers_and_says_that_its_server_is_gone(browser: Bro
     context.close()
 
 
-def test_a_run_that_could_not_begin_says_why_and_what_to_do(browser: Browser, served: Served) -> None:
-    id = record_a_run_that_could_not_begin(served)
+@pytest.mark.campaign("pages", only=True)
+def test_a_run_says_why_it_could_not_begin_and_which_step_ran_before(browser: Browser, served: Served) -> None:
+    id, repeated = "schedule/yearly/2026-02-28T02:30:00.000000Z", fresh()
+    gone: Json = {"message": "no file 'gone.yaml'", "kind": "NotFound"}
+    record(served, NewRun(id=id, kind="schedule", name="yearly", document={}), (), "failed", gone)
+    begun: Json = {"lines": [{"at": 1000.0, "stream": "stdout", "text": "begun"}]}
+    steps = Entry("a", LOG, "a", begun, "", 1000, 1010), Entry("a", "call", "a", 1, "", 1005, 1010)
+    record(served, NewRun(id=repeated, kind="chain", document=chain(call("a", "add", a=1))), steps, "completed")
     context = browser.new_context(base_url=served.url)
     context.set_default_timeout(20_000)
     page = context.new_page()
@@ -87,4 +94,7 @@ def test_a_run_that_could_not_begin_says_why_and_what_to_do(browser: Browser, se
     assert is_readable(page)
     page.get_by_role("button", name="Run yearly now").click()
     page.wait_for_url(lambda url: "/runs/schedule%2Fyearly%2F" in url and quote(id, safe="") not in url)
+    page.goto(f"/runs/{repeated}?node=a")
+    node = page.get_by_role("complementary", name="Node a")
+    node.get_by_text("Ran before").wait_for()
     context.close()

@@ -6,10 +6,12 @@ import asyncio
 import gc
 import json
 import sys
+import threading
 import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -19,6 +21,7 @@ from patience import until
 from ropewalk import App
 from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.app.reload import Reload, Reloader
+from ropewalk.doors.cli import dev
 from ropewalk.doors.cli.dev import matters
 from ropewalk.doors.http.flow_files import FlowFiles
 from ropewalk.doors.http.site import make_site
@@ -65,6 +68,7 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder, self.store = folder, "memory"
         self.client: Any = None
+        self.late: list[Reload] = []
         self.reloader: Any = None
         self.versions: Any = None
 
@@ -88,7 +92,8 @@ class Project:
         self.write({**FILES, **files})
         async with App.open(self.folder, store=self.store) as app:
             self.versions = ProjectVersions(app)
-            self.reloader = Reloader(self.versions, lambda: App.open(self.folder, store=self.store))
+            open_again = lambda: App.open(self.folder, store=self.store)  # noqa: E731
+            self.reloader = Reloader(self.versions, open_again, on_late=self.late.append)
             files_of = lambda app: FlowFiles(app, self.folder)  # noqa: E731
             transport = httpx2.ASGITransport(make_site(self.versions, None, files_of=files_of))
             try:
@@ -335,6 +340,89 @@ async def test_a_server_is_started_again_only_when_its_settings_change(project: 
         assert second != first
         await until(lambda: not Path(f"/proc/{first}").exists())
     await until(lambda: not Path(f"/proc/{second}").exists())
+
+
+def settings_of(*words: str) -> str:
+    return f"{CONFIG}[mcp.m]\ncommand = {json.dumps(words[0])}\nargs = {json.dumps(words[1:])}\n"
+
+
+async def test_a_server_that_fails_to_start_is_shown_and_the_last_good_version_stays(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = settings_of(sys.executable, "-E", "-S", str(Path(__file__).parents[1] / "mcp_servers" / "mortal.py"))
+    wrong = settings_of("no-program-of-this-name")
+    helper = "parts/helper.py"
+
+    async def answers() -> Any:
+        return (await project.client.post("/api/tools/m:pid", json={"arguments": {}})).json().get("result")
+
+    async with project.served():
+        reload = await project.change({"ropewalk.toml": wrong, helper: 'WORD = "new"'})  # it is added
+        dev.report(reload, "the last good version")
+        said = capsys.readouterr().err
+        assert "ropewalk.toml:3:2: MCP server 'm': no program 'no-program-of-this-name' on the PATH" in said
+        assert "the last good version" in said
+        assert (await project.listed())[1] == ["ropewalk.toml:3"]
+        assert await project.say() == "old x"
+        await project.change({"ropewalk.toml": right})
+        assert (await project.listed())[1] == []
+        assert await project.say() == "new x"
+        first = await answers()
+        reload = await project.change({"ropewalk.toml": wrong, helper: 'WORD = "third"'})  # it is changed
+        assert (len(reload.problems), reload.changed) == (1, [])
+        assert (await answers(), await project.say()) == (first, "new x")
+
+        # One that does not answer at once is used, and is shown when it fails.
+        monkeypatch.setattr("ropewalk.app.reload._PATIENCE", 0)
+        await project.change({"ropewalk.toml": settings_of("sh", "-c", "read line; exit 3")})
+        await until(lambda: project.late)
+        assert await project.say() == "third x"
+        assert (await project.listed())[1] == ["ropewalk.toml:3"]
+        assert not (await project.change({"talk.json": chain()})).problems
+        assert (await project.listed())[1] == ["ropewalk.toml:3"]
+
+
+async def test_a_provider_whose_document_becomes_wrong_keeps_its_last_good_one(project: Project) -> None:
+    ping = {"get": {"operationId": "ping", "responses": {"200": {"description": "ok"}}}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "api", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}],
+        "paths": {"/ping": ping},
+    }
+    settings = f'{CONFIG}[providers.api]\nopenapi = "api.yaml"\n'
+
+    async def is_known() -> bool:
+        return bool((await project.client.get("/api/tools/api:ping")).is_success)
+
+    async with project.served({"ropewalk.toml": settings, "api.yaml": json.dumps(document)}):
+        for wrong in ('{"openapi": ', '{"openapi": "9.0"}'):
+            assert (await project.change({"api.yaml": wrong})).problems
+            assert await is_known()
+        await project.change({"api.yaml": json.dumps(document)})
+        assert (await is_known(), (await project.listed())[1]) == (True, [])
+
+
+@pytest.mark.parametrize("name", ["reload_words.py", "sums.py"])
+async def test_requests_are_answered_while_modules_are_imported(
+    project: Project, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    def passed() -> bool:
+        entered.set()
+        return go.wait(10)
+
+    monkeypatch.setitem(sys.modules, "reload_gate", SimpleNamespace(passed=passed))
+    waits = "import reload_gate\nassert reload_gate.passed()\n"
+    async with project.served({"sums.py": PLAN}):
+        before = (project.folder / name).read_text()
+        changing = asyncio.ensure_future(project.change({name: waits + before}))
+        await until(lambda: entered.is_set() or changing.done())
+        assert not changing.done(), changing.result()
+        assert await project.say() == "old x"
+        go.set()
+        assert not (await changing).problems
 
 
 async def test_a_silent_server_does_not_delay_the_next_change(

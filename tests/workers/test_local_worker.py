@@ -23,7 +23,8 @@ from ropewalk.doors.cli.doctor import unfinished
 from ropewalk.doors.cli.session import warn_of_idle_schedules
 from ropewalk.doors.http.site import make_site
 from ropewalk.errors import NotFound, RunBusy, StoreError
-from ropewalk.journal.sql.leases import this_process
+from ropewalk.journal.sql.leases import Owner, this_process
+from ropewalk.journal.sql.timetable import Timetable
 from ropewalk.workers.local_worker import LocalWorker
 from ropewalk.workers.run_queue import RunQueue
 
@@ -62,8 +63,9 @@ def base_install(monkeypatch: pytest.MonkeyPatch) -> None:
 class Project:
     """Apps on one store, whose tool `hold` notes its calls and waits for `go` if there is one."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, store: Path | None = None, **settings: Any) -> None:
         self.folder, self.settings = folder, WorkerSettings(**settings)
+        self.store = store or folder / "x.db"
         self.calls: list[str] = []
         self.at_once = 0
         self.go: asyncio.Event | None = None
@@ -81,7 +83,7 @@ class Project:
             self.at_once -= 1
             return at
 
-        app = App(self.folder / "x.db", tools=[hold], settings=self.settings)
+        app = App(self.store, tools=[hold], settings=self.settings)
         app.context.project = str(self.folder)
         return app
 
@@ -315,6 +317,8 @@ async def test_a_queued_run_waits_in_no_process_and_continues_where_there_is_one
         run_id = await app.submit(WAITS)
         async with executing(ProjectVersions(app)):
             assert (await app.wait(run_id, park=True)).status == "waiting"
+            assert app.workers.resumes(app.runs.row(run_id))  # type: ignore[arg-type]
+        assert not app.workers.resumes(app.runs.row(run_id))  # type: ignore[arg-type]
         app.runs.send(run_id, "go", 1)
         assert app.runs.liveness_of([app.runs.row(run_id)]) == {run_id: "queued"}
         async with executing(ProjectVersions(app)):
@@ -349,6 +353,25 @@ async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: p
         times = [row.id for row in app.runs.list() if row.id.startswith("schedule/often/")]
         assert len(set(times)) == len(times) == project.calls.count("often")
         assert app.workers.idle_schedules() == ["often", "yearly", "gone"]
+
+
+@pytest.mark.anyio
+async def test_a_project_that_is_being_served_keeps_its_schedules(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "other").mkdir()
+    schedules = {"s": YEARLY}
+    project = Project(tmp_path, schedules=schedules)
+    other = Project(tmp_path / "other", project.store, schedules={**schedules, "t": YEARLY})
+    async with project.app() as app, other.app() as later:
+        async with executing(ProjectVersions(app)), executing(ProjectVersions(later)):
+            assert f"the project {tmp_path} has a schedule of this name" in caplog.text
+            rows = Timetable(app.workers.registry).rows()
+            assert {row.name: row.project for row in rows} == {"s": str(tmp_path), "t": str(tmp_path / "other")}
+        caplog.clear()
+        async with executing(ProjectVersions(later)):
+            assert "schedule s replaces" not in caplog.text  # it is equal
+            assert {row.project for row in Timetable(app.workers.registry).rows()} == {str(tmp_path / "other")}
 
 
 @pytest.mark.anyio
@@ -406,22 +429,48 @@ async def test_a_server_may_leave_queued_runs_to_workers(tmp_path: Path, capsys:
         assert app.runs.row(run_id).status == "running"  # type: ignore[union-attr]
 
 
+async def die(app: App, *runs: str) -> None:
+    """Let a process die while it executes queued runs, and release them."""
+    queue = app.workers.registry
+    assert isinstance(queue, RunQueue)
+    for id in runs:
+        log = await queue.claim(id, {"default": Queue()})
+        app.store._writer.watch.remove(log)  # type: ignore[attr-defined]
+    queue.run_in_transaction(lambda c: c.execute("UPDATE lease SET owner = ? WHERE owner IS NOT NULL", (DEAD,)))
+    assert app.store.recoverable() == []  # type: ignore[attr-defined]  # the queue leads them to another process
+    queue.release_dead(2)
+
+
 @pytest.mark.anyio
-async def test_a_run_that_kills_its_processes_is_parked_and_the_others_continue(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [["0"], ["0", "2"]], ids=["alone", "next to a new run"])
+async def test_a_run_that_kills_its_processes_is_parked_and_the_others_continue(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, last: list[str]
+) -> None:
     project = Project(tmp_path)
+    project.go = asyncio.Event()
     async with project.app() as app:
-        queue, store = app.workers.registry, app.store
+        ids = await project.submit(app, 4)
+        poison, *others = ids
+        for _ in range(2):
+            await die(app, *ids[:2])
+        taken = f"run {others[0]} is taken over from {Owner.load(DEAD)}, which died while it executed the run"
+        assert taken in caplog.text
+        assert app.workers.registry.suspects(ids, 2) == set(ids[:2])  # type: ignore[union-attr]
+        await die(app, *(ids[int(number)] for number in last))
+        assert [app.runs.row(id).status for id in ids] == ["parked", *["running"] * 3]  # type: ignore[union-attr]
+        assert f"run {poison} is parked: 3 processes died while they executed it" in caplog.text
+
+        # The other suspect executes alone until it has recorded something.
+        queue = app.workers.registry
         assert isinstance(queue, RunQueue)
-        poison, other = await project.submit(app, 2)
-        for _ in range(3):
-            log = await queue.claim(poison, {"default": Queue()})
-            store._writer.watch.remove(log)  # its process is gone
-            queue.run_in_transaction(lambda c: c.execute("UPDATE lease SET owner = ? WHERE owner IS NOT NULL", (DEAD,)))
-            assert store.recoverable() == []  # it is the queue that leads it to another process
-            queue.release_dead(2)
-        assert app.runs.row(poison).status == "parked"  # type: ignore[union-attr]
+        worker = make_worker(app, queue)
+        await worker.take_runs()
+        await until(lambda: project.at_once == 1)
+        await worker.take_runs()
+        assert project.calls == ["1"]
+        project.go.set()
         async with executing(ProjectVersions(app)):
-            assert (await app.wait(other)).status == "completed"
+            assert await ended(app, others) == ["completed"] * 3
             app.workers.release(poison)
             assert (await app.wait(poison)).status == "completed"
 

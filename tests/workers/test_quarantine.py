@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from patience import until
-from ropewalk.workers.dispatches import Quarantine
+from ropewalk.workers.quarantine import Quarantine
 
 pytestmark = pytest.mark.anyio
 

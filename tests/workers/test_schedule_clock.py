@@ -156,8 +156,16 @@ def test_a_schedule_that_another_project_loses_is_named(at: At, caplog: pytest.L
     mine = {"s": Schedule(cron="* * * * *", flow="f.yaml"), "t": Schedule(cron="* * * * *", flow="f.yaml")}
     Workers(at, mine)
     theirs = {"s": mine["s"], "t": Schedule(cron="* * * * *", flow="g.yaml")}  # `s` may be of another directory only
-    other = Schedules(Timetable(at), open_store("memory"), theirs, "q", Workers(at, mine).start)
+    served = {"p"}
+    other = Schedules(Timetable(at), open_store("memory"), theirs, "q", Workers(at, mine).start, lambda: served)
     assert not caplog.messages
+    other.apply()  # while a process of the other project lives, it keeps its schedules
+    told = "the project p has a schedule of this name in the same store, and is being served; rename one of the two"
+    for name, message in zip("st", caplog.messages, strict=True):
+        assert f"[schedules.{name}]: {told}" in message
+    assert {row.name: row.project for row in Timetable(at).rows()} == {"s": "p", "t": "p"}
+    caplog.clear()
+    served.clear()
     other.apply()
     other.apply()
     assert [message.partition(";")[0] for message in caplog.messages] == [

@@ -85,6 +85,7 @@ class App:
 
     Raises:
         ConfigError: The engine, a limit, the name of a secret or `selector_model` is invalid.
+        StoreError: The address of the store is not supported, or the directory of its file does not exist.
         TypeError: An argument has the wrong type.
     """
 
@@ -164,6 +165,7 @@ class App:
 
         Raises:
             ConfigError: `ropewalk.toml` is wrong, or a tool module cannot be imported; with all problems.
+            StoreError: The address `store` is not supported, or the directory of its file does not exist.
         """
         from .open_project import open_project
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from ..config.modules import import_tools
 from ..config.project import LOCK_FILE, read_config
 from ..config.settings import NO_EMBEDDER, PlanSettings
-from ..config.toml import file_exists
+from ..config.toml import TomlFile, file_exists
 from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
 from ..errors import display_path as shown
+from ..journal.address import StoreOpener
 from ..source.document import render_problem
 from ..tools.tool import Tool, tool_of
 from ..tools.toolbox import Toolbox
@@ -67,8 +69,12 @@ def open_project(
         toolbox.pins = Pins.read(config.directory)
     _open_sources(config, toolbox)
     _read_undos(config, toolbox)
+    opened = configured_store(store, named, storing.directory)
+    # A module may register the address. A missing directory matters only to those that need the store.
+    if code and isinstance(opened, StoreOpener):
+        opened.check_address()
     app = kind(
-        store or named.store,
+        opened,
         toolbox=toolbox,
         directory=storing.directory,
         sync=named.sync,
@@ -83,18 +89,31 @@ def open_project(
     context.project, context.config = str(config.directory), config
     context.store_settings = store or named.store, named.sync, engine or named.engine, named.retention
     context.models, context.claude, context.n8n_tools = config.models, config.claude, config.n8n_tools
-    context.cache_ttl = config.cache_ttl
+    context.cache_ttl, context.retention = config.cache_ttl, named.retention
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     cards = context.definitions.cards
     cards.effects, cards.directory = config.plans.effects, config.directory
     _limit_plans(config.plans)
     context.untrusted = () if config.untrusted is None else tuple(config.untrusted.servers)
     context.unchecked, context.definitions.imports_code = unchecked, code
-    context.retention = named.retention
     flows, jobs = FlowList(config.directory, config.tool_flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app
+
+
+def configured_store(
+    store: str | Path | Store | None, config: Config, directory: Path | None = None
+) -> str | Path | Store | StoreOpener | None:
+    """Return a store that was named, or what opens the one of a configuration when it is first needed."""
+    if store:
+        return store
+
+    def place() -> Place:  # without the text of the line, which may hold a password
+        return replace(TomlFile(config.file).place_of(("store", "url")), text="")
+
+    is_in_file = config.file is not None and config.store is not None and not os.environ.get("ROPEWALK_STORE")
+    return StoreOpener(config.store, directory or config.directory, config.sync, place if is_in_file else None)
 
 
 def _limit_plans(plans: PlanSettings) -> None:

@@ -8,11 +8,10 @@ import importlib.util
 import os
 import re
 import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from ..config.modules import describe_import_error
+from ..config.modules import describe_import_error, printing_to_stderr
 from ..errors import InvalidFlow, NotFound, Place, Problem
 from ..values import did_you_mean, digest
 
@@ -35,8 +34,8 @@ def load_from_python(file: Path, name: str) -> Any:
         near = did_you_mean(file.name, sorted(path.name for path in file.parent.glob("*.py")))
         raise NotFound("file", str(file), suggestion=None if near is None else f"{file.with_name(near)}:{name}")
     # `asyncio.run` fails in a running loop, after whatever the file does before it. Without one, it works.
-    if asyncio._get_running_loop() is not None and (start := _find_loop_start(_tree_of(file))) is not None:
-        raise InvalidFlow([_describe_program(file, start, f"{file}:{name}")])
+    if asyncio._get_running_loop() is not None:
+        refuse_program(file, name)
     module = _import(file)
     flows = [key for key, value in vars(module).items() if is_flow(value)]
     value = getattr(module, name, None)
@@ -46,6 +45,12 @@ def load_from_python(file: Path, name: str) -> Any:
         message = f"{name} is a {type(value).__name__}, not a flow; put @plan above it, or make it with flow(...)"
         raise InvalidFlow([Problem(path="", message=f"{file}: {message}")])
     raise NotFound("flow", f"{file}:{name}", suggestion=did_you_mean(name, flows) or (flows[0] if flows else None))
+
+
+def refuse_program(file: Path, name: str) -> None:
+    """Raise InvalidFlow for a file that starts an event loop while it is imported."""
+    if (start := _find_loop_start(_tree_of(file))) is not None:
+        raise InvalidFlow([_describe_program(file, start, f"{file}:{name}")])
 
 
 def describe_python_file(file: str) -> Problem:
@@ -138,7 +143,7 @@ def _import(file: Path) -> Any:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        with redirect_stdout(sys.stderr):  # standard output is for results
+        with printing_to_stderr():
             spec.loader.exec_module(module)
     except InvalidFlow:
         raise

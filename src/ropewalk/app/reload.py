@@ -1,8 +1,9 @@
 """Reload a changed project: new code and settings become a new version, and wrong files keep their last good one.
 
 `reload` gets the paths that have changed. A changed module or settings file makes a new app, for which every module of
-the project is imported again. If that fails, the present version stays. Each use of a definition reads its
-file again, so here they are only checked: `Definitions.kept` holds the last good version of each wrong one.
+the project is imported again, in a thread, and every new or changed source of tools is connected: MCP servers,
+providers and backends. If that fails, the present version stays. Each use of a definition reads its file again, so
+here they are only checked: `Definitions.kept` holds the last good version of each wrong one.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config.modules import describe_import_error, fresh_modules, imported_files
-from ..errors import ConfigError, Problem, RopewalkError, display_path
+from ..config.toml import TomlFile
+from ..errors import Action, ConfigError, InvalidFlow, Problem, RopewalkError, display_path
 from ..fast_dataclass import dataclass
 from ..tools.directory.paths import MODULES
 from .definitions import KeptVersion
 from .flow_list import FlowFile, is_definition
 from .flow_problems import problems_of, problems_within, schedule_faults
-from .python_file import load_from_python, python_place
+from .python_file import load_from_python, python_place, refuse_program
 
 if TYPE_CHECKING:
     from ..check import Checked
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
     from .project_versions import ProjectVersions
 
 
+NOT_CONNECTED: Final = "not connected"
+"""The keyword of a problem of a source of tools of the present version, which does not answer or needs a login."""
+_SOURCES: Final = {"mcp": "servers", "providers": "providers", "backends": "backends"}
+"""The sections of `ropewalk.toml` with sources of tools, and the field of the configuration that each sets."""
 _PATIENCE: Final = 2.0  # seconds for servers to connect: a silent one must not delay the next change
 _LEAST_PATIENCE: Final = 0.1  # seconds for each definition after that
 
@@ -56,9 +63,18 @@ class Reloader:
 
     # `open_again`: Opens the project as the first version was opened.
     # `files`: Definitions that are served in addition to those of the project.
+    # `on_late`: Called with the problems of servers that fail after the reload that has connected them.
 
-    def __init__(self, versions: ProjectVersions, open_again: Callable[[], App], files: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        versions: ProjectVersions,
+        open_again: Callable[[], App],
+        files: Sequence[str] = (),
+        on_late: Callable[[Reload], None] = lambda _: None,
+    ) -> None:
         self._versions, self._open_again, self._files = versions, open_again, tuple(files)
+        self._on_late = on_late
+        self._connected: Mapping[str, str] = {}  # the sources that were new in the present version, and their sections
         self._store_settings = self._first_store_settings = versions.app.context.store_settings
         self._flows: Mapping[str, FlowFile] = {}
         self._good: dict[str, tuple[FlowFile, Any]] = {}  # by path: the last good version, and its file at that time
@@ -94,9 +110,9 @@ class Reloader:
         earlier, code = self._flows, self._code_among(paths)
         known, renewed = self._versions.problems, list[Path]()
         if code or self._code_problems:
-            renewed = code if self._renew(code) else []
+            renewed = code if await self._renew(code) else []
         elif self._versions.app.engine.live and any(not file.is_unchanged() for file in earlier.values()):
-            self._renew(())  # runs in progress keep the definitions that they call
+            await self._renew(())  # runs in progress keep the definitions that they call
         await self._check(paths)
 
         flows = self._flows
@@ -135,26 +151,76 @@ class Reloader:
         files |= imported_files(self.directory)
         return [path for path in paths if str(path) in files]
 
-    def _renew(self, changed: Collection[Path]) -> bool:
+    async def _renew(self, changed: Collection[Path]) -> bool:
         """Open a new version of the project, with new modules if code has changed; if that fails, return False."""
         earlier = self._versions.app
+        try:
+            with fresh_modules(self.directory) if changed or self._code_problems else nullcontext():
+                app = await asyncio.to_thread(self._open_changed, changed)  # the loop answers requests meanwhile
+                self._check_schedules(app)
+                connected = await self._connect_changed(app)
+        except (RopewalkError, OSError) as error:
+            self._code_problems = problems_of(error)
+            return False
+        self._code_problems, self._connected = (), connected
+        app.definitions.kept.update(earlier.definitions.kept)
+        self._versions.replace(app)
+        return True
+
+    def _open_changed(self, changed: Iterable[Path]) -> App:
+        """Open the project with the present content of changed files."""
         for path in changed:  # Python compares bytecode by seconds, and a file may change twice in one
             if path.suffix == ".py":
                 Path(cache_from_source(str(path))).unlink(missing_ok=True)
         file = self.config.file
-        try:
-            if file is not None and not os.path.lexists(file):
-                raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
-            with fresh_modules(self.directory) if changed or self._code_problems else nullcontext():
-                app = self._open_again()
-                self._check_schedules(app)
-        except (RopewalkError, OSError) as error:
-            self._code_problems = problems_of(error)
-            return False
-        self._code_problems = ()
-        app.definitions.kept.update(earlier.definitions.kept)
-        self._versions.replace(app)
-        return True
+        if file is not None and not os.path.lexists(file):
+            raise ConfigError(f"{display_path(file)}: the file is gone; put it back, or start the server again")
+        return self._open_again()
+
+    async def _connect_changed(self, app: App) -> Mapping[str, str]:
+        """Connect the sources that are new or changed in a version, and return their sections; raise if one fails."""
+        known, failures = self._versions.app.toolbox.failures, app.toolbox.failures
+        names = {
+            name: section
+            for section, field in _SOURCES.items()
+            for name, settings in getattr(app.context.config, field).items()
+            # The document of a provider may have changed, although its settings have not.
+            if getattr(self.config, field).get(name) != settings or (name in failures and name not in known)
+        }
+        if not names:
+            return names
+        connecting = asyncio.ensure_future(app.toolbox.connect_for([f"{name}:" for name in names]))
+        done, _ = await asyncio.wait([connecting], timeout=_PATIENCE)
+        problems = self._source_problems(app, names)
+        # Nobody can log in at a server that no version names.
+        if fatal := [each for each in problems if each.remedy is None or each.remedy.action is not Action.LOG_IN]:
+            await app.close()
+            raise ConfigError([replace(each, keyword=None) for each in fatal])
+        if not done:
+            connecting.add_done_callback(lambda _: self._report_late(app, names, problems))
+        return names
+
+    def _report_late(self, app: App, names: Mapping[str, str], known: Sequence[Problem]) -> None:
+        """Report the sources of the present version that have failed since it was opened."""
+        problems = [each for each in self._source_problems(app, names) if each not in known]
+        if problems and app is self._versions.app:
+            self._versions.problems = (*self._versions.problems, *problems)
+            self._on_late(Reload(problems=problems, remaining=len(self._versions.problems)))
+
+    def _source_problems(self, app: App, names: Mapping[str, str]) -> Sequence[Problem]:
+        """Return why sources of a version cannot be used."""
+        failures, file = app.toolbox.failures, self.config.file
+        failed = [name for name in names if name in failures]
+        table = TomlFile(file if failed and file is not None and file.is_file() else None)
+        problems = []
+        for name in failed:
+            message, section = str(failures[name]), names[name]
+            # Another program's file has no such table, and some messages begin with their place.
+            has_place = name in table.data.get(section, {}) and not message.startswith(f"{table.name}:")
+            place = table.place_of((section, name)) if has_place else None
+            remedy = getattr(failures[name], "remedy", None)
+            problems.append(Problem(path="", message=message, place=place, keyword=NOT_CONNECTED, remedy=remedy))
+        return problems
 
     async def _check(self, paths: Iterable[Path]) -> None:
         """Check the changed Python files and all definitions, and publish what is wrong."""
@@ -164,7 +230,8 @@ class Reloader:
         flows = [problem for group in self._flow_problems.values() for problem in group]
         faults = schedule_faults(self._versions.app.settings.schedules).values()
         schedules = [problem for error in faults for problem in error.problems]
-        others = [*self._code_problems, *schedules, *flows]
+        sources = self._source_problems(self._versions.app, self._connected)
+        others = [*self._code_problems, *sources, *schedules, *flows]
         lines = {(each.place.file, each.place.line) for each in others if each.place is not None}
         malformed = [
             each
@@ -220,6 +287,8 @@ class Reloader:
 
     async def _problems_in(self, app: App, file: FlowFile, end: float) -> Sequence[Problem] | None:
         """Return what is wrong with a definition as its file is now; None if its servers do not answer in time."""
+        if (place := python_place(file.path)) is not None and (error := await _import_error(*place)) is not None:
+            return problems_of(error)
         patience = max(_LEAST_PATIENCE, end - asyncio.get_running_loop().time())
 
         async def check() -> Checked:
@@ -231,6 +300,16 @@ class Reloader:
     def _shown(self, path: Path) -> str:
         directory = _real(self.directory)
         return str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path)
+
+
+async def _import_error(file: Path, name: str) -> RopewalkError | OSError | None:
+    """Import a flow in Python in a thread; return why that fails, unless a server that is not connected is missing."""
+    try:
+        refuse_program(file, name)
+        await asyncio.to_thread(load_from_python, file, name)
+    except (RopewalkError, OSError) as error:
+        return None if isinstance(error, InvalidFlow) and (error.unlisted or error.unknown) else error
+    return None
 
 
 def _real(path: Path | str) -> Path:

@@ -11,9 +11,10 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -44,7 +45,7 @@ def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> 
     errors: list[ConfigError] = []
     for name in config.modules:
         try:
-            with redirect_stdout(sys.stderr):  # standard output belongs to the result of the command
+            with printing_to_stderr():
                 module = _import_module(name, config, _MODULES)
         except ConfigError as error:
             errors.append(error)
@@ -59,13 +60,23 @@ def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> 
 def import_object(name: str, config: Config, setting: Setting) -> Any:
     """Import `MODULE:NAME`, which a setting names, and return what the module has by that name."""
     module_name, _, attribute = name.partition(":")
-    with redirect_stdout(sys.stderr):
+    with printing_to_stderr():
         module = _import_module(module_name, config, setting)
     if not hasattr(module, attribute):
         near = did_you_mean(attribute, vars(module))
         hint = f"; did you mean {near}?" if near else ""
         raise setting_error(f"module {module_name!r} has no {attribute!r}{hint}", config, setting)
     return getattr(module, attribute)
+
+
+@contextmanager
+def printing_to_stderr() -> Iterator[None]:
+    """Let a module that is imported in the block print to standard error: standard output is for results."""
+
+    # The stream is that of the whole process. Another thread may not replace it while tools run.
+    is_main = threading.current_thread() is threading.main_thread()
+    with redirect_stdout(sys.stderr) if is_main else nullcontext():
+        yield
 
 
 @contextmanager

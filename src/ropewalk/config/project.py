@@ -41,6 +41,7 @@ from .toml import SECTIONS, TomlFile, file_exists
 
 CONFIG_FILE: Final = "ropewalk.toml"
 LOCK_FILE: Final = "ropewalk.lock"
+PHRASE_FILE: Final = "ropewalk.phrases"
 PROJECT_FLOWS: Final = ("*.yaml", "*.yml", "*.json", "*.py")
 """The definitions of a project that names none: those in the directory of `ropewalk.toml`, JSON with a `kind`."""
 
@@ -126,7 +127,8 @@ def _read_cache_ttl(value: Any) -> dict[str, float]:
 
 def _read_files(directory: Path, data: Mapping[str, Any], providers: Mapping[str, Provider]) -> Iterator[Path]:
     """Yield the files whose content the configuration depends on."""
-    yield from (directory / name for name in (CONFIG_FILE, LOCK_FILE, data.get("mcp", {}).get("file") or SERVERS_FILE))
+    servers = data.get("mcp", {}).get("file") or SERVERS_FILE
+    yield from (directory / name for name in (CONFIG_FILE, LOCK_FILE, PHRASE_FILE, servers))
     yield from (Path(each.openapi) for each in providers.values() if each.openapi and "://" not in each.openapi)
 
 

@@ -107,15 +107,20 @@ async def complete(cleanup: Coroutine[Any, Any, None]) -> None:
 class RecoveryStore(Protocol):
     """A store that records which runs a server handed back, and whose process died."""
 
-    def recoverable(self, limit: int = 1000) -> list[tuple[Any, bool]]:
-        """List the runs that a server may resume."""
+    def recoverable(self, limit: int = 1000) -> list[tuple[Any, str]]:
+        """List the runs that a server may resume, each with the reason."""
         ...
 
     def hand_back(self, run_id: str) -> None:
         """Mark a run so that the next server resumes it."""
 
-    def hand_back_dead_run(self, row: Any, recoveries: int) -> int | None:
-        """Count the death of the process of a run, and park the run if it has killed too many."""
+    def hand_back_dead_process(self, row: Any, recoveries: int) -> list[Any]:
+        """Count the death of the process of a run for its runs, and park what has killed too many processes."""
+        ...
+
+    def is_suspect(self, run_id: str) -> bool:
+        """Return True if processes died repeatedly while they executed a run."""
+        ...
 
     def release_parked(self, run_id: str) -> bool:
         """Release a parked run."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ..argument_checks import wrong_type
-from ..errors import StoreError
+from ..errors import ConfigError, Place, StoreError
 from ..values import did_you_mean
 from .memory import MemoryStore
 from .protocol import Store
@@ -82,14 +82,21 @@ def open_store(
 
     # `sync`: "normal" if a store in a file must survive the death of the process, "full" if it must survive the death
     # of the machine. A server decides that itself.
+    return _find_opener(url, directory, sync, existing)()
+
+
+def _find_opener(
+    url: str | Path | None, directory: Path | str | None, sync: Literal["normal", "full"], existing: bool = False
+) -> Callable[[], Store]:
+    """Return what opens the store at an address; raise StoreError for an address that no store has."""
     if url == "memory":
-        return MemoryStore()
+        return MemoryStore
     from pathlib import Path  # a store in memory does without
 
     if url is None:
-        return _sqlite(_default_file(Path(directory or ".")), sync)
+        return lambda: _sqlite(_default_file(Path(directory or ".")), sync)
     if not isinstance(url, str):
-        return _sqlite(Path(url), sync, existing)
+        return lambda: _sqlite(Path(url), sync, existing)
     scheme, colon, rest = url.partition("://")
     if not colon:
         if url.startswith(("postgresql:", "postgres:")):
@@ -99,24 +106,81 @@ def open_store(
         _refuse_sqlites_own(url, url)
         if "/" not in url and (near := _near(url)):
             raise StoreError(f"{url!r} is not a store; did you mean {near!r}? ({_VALID_ADDRESSES}; ./{url} for a file)")
-        return _sqlite(Path(url), sync, existing)
+        return lambda: _sqlite(Path(url), sync, existing)
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) == 1:
             raise StoreError(f"{url!r}: a file must follow three slashes, or four when absolute; {_VALID_ADDRESSES}")
         _refuse_sqlites_own(url, rest[1:])
-        return _sqlite(Path(rest[1:]), sync, existing)
+        return lambda: _sqlite(Path(rest[1:]), sync, existing)
     if is_postgres(url):
-        from .postgres.store import PostgresStore
-
-        return PostgresStore(url)
+        return lambda: _postgres(url)
     if (opener := _opener(scheme)) is not None:
-        store = opener(url)
-        if named_store(store) is None or isinstance(store, (str, PathLike)):
-            raise StoreError(f"the function for {scheme}:// returned {type(store).__name__}, not a Store")
-        return store
+        return lambda: _open_registered(opener, scheme, url)
     near = _near(scheme)
     hint = f"did you mean {near}? " if near else ""
     raise StoreError(f"unsupported store URL {scheme}://; {hint}{_VALID_ADDRESSES}")
+
+
+def _postgres(url: str) -> Store:
+    from .postgres.store import PostgresStore
+
+    return PostgresStore(url)
+
+
+def _open_registered(opener: Callable[[str], Store], scheme: str, url: str) -> Store:
+    store = opener(url)
+    if named_store(store) is None or isinstance(store, (str, PathLike)):
+        raise StoreError(f"the function for {scheme}:// returned {type(store).__name__}, not a Store")
+    return store
+
+
+class WrongStoreAddress(StoreError, ConfigError):
+    """The address in a settings file is one that no store has, or names a file in a directory that does not exist."""
+
+
+class StoreOpener:
+    """Opens the store at an address when it is first needed."""
+
+    # `place`: Returns where a settings file has the address, for errors about it.
+
+    def __init__(
+        self,
+        url: str | Path | None,
+        directory: Path | str | None,
+        sync: Literal["normal", "full"],
+        place: Callable[[], Place] | None = None,
+    ) -> None:
+        self._url, self._directory, self._sync, self._place = url, directory, sync, place
+
+    def check_address(self) -> None:
+        """Raise StoreError for an address that no store has."""
+        with self._placed():
+            _find_opener(self._url, self._directory, self._sync)
+
+    def check_directory(self) -> None:
+        """Raise StoreError for a file in a directory that does not exist."""
+        if self._url is None or self._url == "memory":  # a first run loads little
+            return
+        file = file_of(self._url)
+        if file is not None and not os.path.isdir(file.parent):
+            with self._placed():
+                raise StoreError(f"{file}: directory {file.parent} does not exist; create it first")
+
+    def __call__(self) -> Store:
+        """Open the store."""
+        self.check_directory()
+        with self._placed():
+            opener = _find_opener(self._url, self._directory, self._sync)
+        return opener()
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            if self._place is None:
+                raise
+            raise WrongStoreAddress(f"[store] url: {error}", place=self._place()) from error
 
 
 def named_store(store: str | Path | Store | None) -> str | Path | Store | None:
@@ -127,13 +191,19 @@ def named_store(store: str | Path | Store | None) -> str | Path | Store | None:
 
 
 def store_or_opener(
-    store: str | Path | Store | None, directory: Path | str | None, sync: Literal["normal", "full"]
+    store: str | Path | Store | StoreOpener | None, directory: Path | str | None, sync: Literal["normal", "full"]
 ) -> Store | Callable[[], Store]:
-    """Return a store, or a function that opens the one that an address names."""
+    """Return a store, or what opens the one that an address names; an address that is wrong is refused at once."""
+    if isinstance(store, StoreOpener):
+        return store
     named = named_store(store)
-    if named is None or isinstance(named, (str, PathLike)):
-        return lambda: open_store(named, directory, sync)
-    return named
+    if named is not None and not isinstance(named, (str, PathLike)):
+        return named
+    opener = StoreOpener(named, directory, sync)
+    if named is not None:
+        opener.check_address()
+        opener.check_directory()
+    return opener
 
 
 def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path | None:

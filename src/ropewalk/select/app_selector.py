@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config.settings import NO_EMBEDDER
-from ..errors import StoreError
+from ..errors import ConfigError, StoreError
 from ..journal.address import run_sync_in_thread
 from ..values import Json
 from .search import NEAR, first_exact
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..journal.protocol import Store
     from ..tools.toolbox import Toolbox
     from .embedding import Embedder
+    from .phrases import PhraseBook
     from .search import Results, Search
     from .selector import Selector
     from .usage import Rate
@@ -65,7 +66,21 @@ class Selection:
         """Return a selector over some tools, with the model of the app."""
         from .selector import Selector
 
-        return Selector(tools, embedder=self._model, open_embedder=self.open_model, **options)
+        model: dict[str, Any] = {"embedder": self._model, "open_embedder": self.open_model}
+        return Selector(tools, phrases=self._phrase_book(), **model, **options)
+
+    def _phrase_book(self) -> PhraseBook:
+        """Return the usage phrases of the project's tools; without them if their file is wrong."""
+        from ..config.project import PHRASE_FILE
+        from .phrases import PhraseBook, read_phrase_book
+
+        config = self._config()
+        if config is not None:
+            try:
+                return read_phrase_book(config.directory / PHRASE_FILE)
+            except ConfigError as error:  # a selection needs no phrases
+                log.error("tools are selected without the phrases of the project: %s", error)
+        return PhraseBook()
 
     @cached_property
     def selector(self) -> Selector:

@@ -237,11 +237,13 @@ def _packaged() -> Path:
 
 
 def model_text(card: Card) -> str:
-    """Return the text of a tool for a model: its description, the words of its name, and the names of its
-    parameters."""
+    """Return the text of a tool for a model: its description, the words of its name, and its usage phrases or the
+    names of its parameters."""
 
     # The first words count most with a model, and a name may say nothing, so the description comes first.
     name = " ".join(dict.fromkeys(word.plain for word in words(normalised(card.name))[:12]))
+    if card.phrases:
+        return f"{card.description[:200]} {name}. {'. '.join(card.phrases)}".strip()
     return f"{card.description[:600]} {name}. {card.texts[2][:120]}".strip()
 
 

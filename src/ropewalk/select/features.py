@@ -223,6 +223,11 @@ def _action(evidence: Evidence) -> Array:
     return fit
 
 
+def _phrases(evidence: Evidence) -> Array:
+    """Return how like the usage phrases of a tool are; 0 where it has none."""
+    return evidence.index.phrases.measure(evidence.reading, evidence.slots)
+
+
 FEATURES: Final[tuple[tuple[str, Callable[[Evidence], Array]], ...]] = (
     ("coverage", _coverage),
     ("only in parameters", _only_in_parameters),
@@ -237,6 +242,7 @@ FEATURES: Final[tuple[tuple[str, Callable[[Evidence], Array]], ...]] = (
     ("model", _model),
     ("best model", _best_model),
     ("action", _action),
+    ("phrases", _phrases),
 )
 FEATURE_NAMES: Final = tuple(name for name, _ in FEATURES)
 

@@ -51,6 +51,7 @@ WEIGHTS_WITHOUT_MODEL: Final[dict[str, float]] = {
     "meaning": 2.425,
     "best meaning": 2.142,
     "action": 0.8,
+    "phrases": 20.0,
 }
 WEIGHTS_WITH_MODEL: Final[dict[str, float]] = {
     "coverage": 0.696,
@@ -66,6 +67,7 @@ WEIGHTS_WITH_MODEL: Final[dict[str, float]] = {
     "model": 3.914,
     "best model": 3.097,
     "action": 0.7,
+    "phrases": 20.0,
 }
 CALIBRATION: Final[dict[str, dict[str, float]]] = {
     "plain": {"bias": -1.55, "five": 3.794, "value": 0.424, "size": -0.353, "usual": 0.989},

@@ -28,6 +28,7 @@ from ..tools.vendor_tools import LISTS, read_tool_list
 from ..values import Json, did_you_mean, gc_disabled
 from .embedders import check_name, open_embedder
 from .options import NoTools, Options, missing_libraries, read_options
+from .phrases import PhraseBook
 from .tool_card import Card, card_of
 from .usage import Rate, Usage, use_of
 
@@ -89,6 +90,7 @@ class Selector:
         keeper: Opens the store of what is learnt; called when it is first needed.
         intents: Replaces the table of the INTENT strategy.
         learn: Whether past successes and failures count in the ranking.
+        phrases: How people ask for the tools. By default those of well-known servers.
 
     Raises:
         InvalidTool: A tool is wrong, or two tools have one name.
@@ -106,8 +108,10 @@ class Selector:
         learn: bool = True,
         past: Callable[[], Mapping[str, Rate]] = dict,
         open_embedder: Callable[[str], Embedder] = open_embedder,
+        phrases: PhraseBook | None = None,
     ) -> None:
         self._past, self._open_embedder = past, open_embedder
+        self._phrases = PhraseBook() if phrases is None else phrases
         self._lock = threading.RLock()
         self._loaded_index: WordIndex | None = None
         self._embedder = check_name(embedder) if isinstance(embedder, str) else embedder
@@ -184,6 +188,7 @@ class Selector:
 
     @gc_disabled  # almost every object of an index lives on, so a collection would find nothing
     def _add(self, cards: list[Card]) -> None:
+        cards = [replace(card, phrases=self._phrases.phrases_of(card)) for card in cards]
         with self._lock:
             if self._vectors is None and cards:
                 self._vectors = self._no_vectors()  # the first tool opens the model

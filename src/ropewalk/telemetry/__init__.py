@@ -19,8 +19,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from ..errors import ConfigError
 from ..events import Event
 
 if TYPE_CHECKING:
@@ -41,8 +43,10 @@ class ExportPipeline:
         self._providers, self._exporters = providers, exporters
         self._addresses = ", ".join(sorted(addresses))
         self._has_warned = False
-        for exporter in exporters:
-            logging.getLogger(type(exporter).__module__).addFilter(self._replace_log)
+        # The exporter for gRPC logs in the module of its base class.
+        for module in {kind.__module__ for exporter in exporters for kind in type(exporter).__mro__}:
+            if module.startswith("opentelemetry.exporter."):
+                logging.getLogger(module).addFilter(self._replace_log)
 
     def close(self) -> None:
         """Shut down all providers at once, within SHUTDOWN_TIMEOUT seconds."""
@@ -116,13 +120,15 @@ def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Tele
         app: The app.
         environ: The environment. OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name exporters: `otlp`, `console`
             (on standard error), several with commas, or `none`. OTEL_EXPORTER_OTLP_ENDPOINT, or that of one signal, is
-            the address for `otlp`, which is the default where there is one.
+            the address for `otlp`, which is the default where there is one. OTEL_EXPORTER_OTLP_PROTOCOL, or that of one
+            signal, is `http/protobuf` (default) or `grpc`.
 
     Returns:
         The watcher of the app's events; None without an exporter or with OTEL_SDK_DISABLED.
 
     Raises:
         ModuleNotFoundError: The extra `otel` is not installed.
+        ConfigError: The protocol is `grpc`, and its exporter is not installed.
     """
     environ = os.environ if environ is None else environ
     names = {signal: _exporter_names(environ, signal) for signal in _SIGNALS}
@@ -133,8 +139,12 @@ def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Tele
     # The app gets providers of its own; `shutdown_on_exit` is off because `close` has a time limit.
     resource = Resource.create({} if environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME})
     exporters: list[Any] = []
-    tracers = _tracer_provider(names["TRACES"], resource, exporters) if names["TRACES"] else None
-    meters = _meter_provider(names["METRICS"], resource, exporters) if names["METRICS"] else None
+    makers = {signal: _otlp_exporter(environ, signal) for signal in _SIGNALS if "otlp" in names[signal]}
+    tracers = meters = None
+    if names["TRACES"]:
+        tracers = _tracer_provider(names["TRACES"], resource, makers.get("TRACES"), exporters)
+    if names["METRICS"]:
+        meters = _meter_provider(names["METRICS"], resource, makers.get("METRICS"), exporters)
     telemetry = instrument(app, tracers=tracers, meters=meters)
     addresses = {_endpoint(environ, signal) or "the collector" for signal in _SIGNALS if "otlp" in names[signal]}
     telemetry.pipeline = ExportPipeline(
@@ -143,7 +153,7 @@ def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Tele
     return telemetry
 
 
-def _tracer_provider(names: Sequence[str], resource: Any, exporters: list[Any]) -> Any:
+def _tracer_provider(names: Sequence[str], resource: Any, make_otlp: Any, exporters: list[Any]) -> Any:
     """Return a provider with the named exporters, and add those that send to a collector to the list."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
@@ -154,9 +164,7 @@ def _tracer_provider(names: Sequence[str], resource: Any, exporters: list[Any]) 
         if name == "console":
             exporter: Any = ConsoleSpanExporter(out=sys.stderr)
         else:
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-            exporter = OTLPSpanExporter()
+            exporter = make_otlp()
             exporters.append(exporter)
         tracers.add_span_processor(BatchSpanProcessor(exporter))
     # Spans of libraries are exported as well.
@@ -165,7 +173,7 @@ def _tracer_provider(names: Sequence[str], resource: Any, exporters: list[Any]) 
     return tracers
 
 
-def _meter_provider(names: Sequence[str], resource: Any, exporters: list[Any]) -> Any:
+def _meter_provider(names: Sequence[str], resource: Any, make_otlp: Any, exporters: list[Any]) -> Any:
     """Return a provider with the named exporters, and add those that send to a collector to the list."""
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
@@ -175,9 +183,7 @@ def _meter_provider(names: Sequence[str], resource: Any, exporters: list[Any]) -
         if name == "console":
             exporter: Any = ConsoleMetricExporter(out=sys.stderr)
         else:
-            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-
-            exporter = OTLPMetricExporter()
+            exporter = make_otlp()
             exporters.append(exporter)
         readers.append(PeriodicExportingMetricReader(exporter))
     return MeterProvider(resource=resource, metric_readers=readers, shutdown_on_exit=False)
@@ -200,6 +206,34 @@ def _exporter_names(environ: Mapping[str, str], signal: str) -> list[str]:
 
 def _endpoint(environ: Mapping[str, str], signal: str) -> str | None:
     return environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+_PROTOCOLS: Final = {"http/protobuf": "http", "grpc": "grpc"}
+"""The protocols to a collector, each with the module of its exporters."""
+_OTLP_CLASSES: Final = {
+    "TRACES": ("trace_exporter", "OTLPSpanExporter"),
+    "METRICS": ("metric_exporter", "OTLPMetricExporter"),
+}
+
+
+def _otlp_exporter(environ: Mapping[str, str], signal: str) -> Any:
+    """Return the class of the exporter that sends a signal by the protocol that the environment names."""
+    variables = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    variable = next((name for name in variables if environ.get(name, "").strip()), "")
+    protocol = environ.get(variable, "").strip().lower() or "http/protobuf"
+    if protocol not in _PROTOCOLS:
+        known = ", ".join(_PROTOCOLS)
+        log.warning("%s: %r is not supported; use %s. Ropewalk uses http/protobuf", variable, protocol, known)
+        protocol = "http/protobuf"
+    module, name = _OTLP_CLASSES[signal]
+    package = f"opentelemetry.exporter.otlp.proto.{_PROTOCOLS[protocol]}"
+    try:
+        return getattr(import_module(f"{package}.{module}"), name)
+    except ModuleNotFoundError:
+        if protocol != "grpc":
+            raise
+        name = package.replace(".", "-")
+        raise ConfigError(f"{variable}=grpc needs the package {name}: pip install {name}") from None
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from ..config.settings import Queue, WorkerLimits
@@ -106,33 +106,62 @@ class LocalWorker:
     async def take_runs(self) -> None:
         """Begin the runs that are due, as far as there is room."""
         room = self._limits.concurrency - len(self._tasks)
-        if room <= 0:
+        if room <= 0 or self._queue.quarantine.is_closed:
             return
         now = time.monotonic()
         self._left_alone = {id: until for id, until in self._left_alone.items() if until > now}
-        without = list(self._left_alone)
-        for run_id in await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, room, without):
+        due = await asyncio.to_thread(self._queue.due_runs, self._queues, self._project, room, list(self._left_alone))
+        suspects = await asyncio.to_thread(self._queue.suspects, due, self._limits.recoveries) if due else ()
+        for run_id in due:
             if run_id in self._tasks or run_id in self._left_alone or len(self._tasks) >= self._limits.concurrency:
                 continue
-            if self._stop.is_set():
+            if self._stop.is_set() or self._queue.quarantine.is_closed:
                 return
-            try:
-                opened = await self._queue.claim(run_id, self._queues)
-            except RunBusy:  # another process was faster, or the queue is at its limit now
-                continue
-            except StoreError as error:  # one unreadable run must not keep the others
-                log.error("run %s cannot begin; trying again in a minute: %s", run_id, error)
-                self._left_alone[run_id] = now + _LEFT_ALONE
-                continue
-            if self._stop.is_set():  # a second stop has come too early to release this run
-                await opened.release()
+            if run_id in suspects:  # it is claimed once nothing else executes, so that nothing else shares its fate
+                self._begin(run_id, self._execute_alone(run_id))
                 return
-            task = self._tasks[run_id] = asyncio.ensure_future(self._execute(opened))
-            task.add_done_callback(lambda _, id=run_id: self._on_end(id))  # type: ignore[misc]
+            if (opened := await self._claim(run_id)) is not None:
+                self._begin(run_id, self._execute_with_others(opened))
+
+    async def _claim(self, run_id: str) -> Log | None:
+        """Own a run that is due; return None if that is not possible now."""
+        try:
+            opened = await self._queue.claim(run_id, self._queues)
+        except RunBusy:  # another process was faster, or the queue is at its limit now
+            return None
+        except StoreError as error:  # one unreadable run must not keep the others
+            log.error("run %s cannot begin; trying again in a minute: %s", run_id, error)
+            self._left_alone[run_id] = time.monotonic() + _LEFT_ALONE
+            return None
+        if self._stop.is_set():  # a second stop has come too early to release this run
+            await opened.release()
+            return None
+        return opened
+
+    def _begin(self, run_id: str, work: Coroutine[Any, Any, None]) -> None:
+        task = self._tasks[run_id] = asyncio.ensure_future(work)
+        task.add_done_callback(lambda _: self._on_end(run_id))
 
     def _on_end(self, run_id: str) -> None:
         del self._tasks[run_id]
         self._wake.set()  # there is room for another run
+
+    async def _execute_with_others(self, opened: Log) -> None:
+        async with self._queue.quarantine.run_with_others(opened.run.id, at_once=True):
+            await self._execute(opened)
+
+    async def _execute_alone(self, run_id: str) -> None:
+        """Execute a run that may have killed its processes, when no other queued or recovered run executes here."""
+
+        async def is_suspect() -> bool:
+            try:
+                return bool(await asyncio.to_thread(self._queue.suspects, [run_id], self._limits.recoveries))
+            except StoreError:  # a store that is away has cleared no suspicion
+                return True
+
+        async with self._queue.quarantine.run_alone(run_id, is_suspect):
+            if (opened := await self._claim(run_id)) is not None:
+                await self._execute(opened)
 
     async def _execute(self, opened: Log) -> None:
         """Execute a run to its ending, or to a wait."""

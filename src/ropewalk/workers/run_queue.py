@@ -22,10 +22,11 @@ from ..errors import RunBusy, StoreError
 from ..journal.protocol import Log
 from ..journal.sql.leases import Owner, owner_state, this_process
 from ..journal.sql.log import SqlLog
-from ..journal.sql.recovery import park_run
+from ..journal.sql.recovery import is_suspect, park_run
 from ..journal.sql.rows import Connection, fetch
 from ..journal.sql.worker_row import WorkerRow
 from ..journal.sqlite.store import QUEUED, SqliteStore
+from .quarantine import quarantine_of
 
 log = logging.getLogger("ropewalk.workers")
 T = TypeVar("T")
@@ -67,6 +68,8 @@ class RunQueue:
 
     def __init__(self, store: SqliteStore, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
+        self.quarantine = quarantine_of(store)
+        """Where this process executes the runs that may kill it."""
         self._on_put: list[Callable[[], None]] = []
 
     def run_in_transaction(self, work: Callable[[Connection], T]) -> T:
@@ -193,11 +196,17 @@ class RunQueue:
         return min(places)
 
     def release_dead(self, recoveries: int) -> None:
-        """Take the queued runs of dead processes from them; park those that have killed too many."""
+        """Take the runs of dead processes that have queued ones from them; park those that have killed too many."""
+        released = set[str]()
         for row in self._store.dead_queued_runs():
-            deaths = self._store.hand_back_dead_run(row, recoveries)
-            if deaths is not None and deaths > recoveries:
-                log.error("run %s is parked: %d processes died while they executed it", row.id, deaths)
+            runs = [] if row.id in released else self._store.hand_back_dead_process(row, recoveries)
+            released |= {run.id for run in runs}
+            for run in runs:
+                log.log(logging.ERROR if run.is_parked else logging.WARNING, "%s", run)
+
+    def suspects(self, ids: Iterable[str], recoveries: int) -> set[str]:
+        """Return the runs among these that may have killed their processes."""
+        return self.read(lambda c: {id for id in ids if is_suspect(c, id, recoveries)})
 
     def park(self, run_id: str, error: str) -> None:
         """Stop retrying a run that cannot continue."""

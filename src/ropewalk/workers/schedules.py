@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -65,6 +65,7 @@ class Schedules:
         configured: The schedules of ropewalk.toml, by name.
         project: The project directory.
         start: Queues the run of a schedule for a due time; returns its id.
+        other_projects: Returns the other projects of which a process executes schedules of this store.
     """
 
     def __init__(
@@ -74,9 +75,11 @@ class Schedules:
         configured: Mapping[str, Schedule],
         project: str | None,
         start: Callable[[Mapping[str, Any], str], Awaitable[str]],
+        other_projects: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
         self._timetable, self._store = timetable, store
         self._configured, self._project, self._start = configured, project, start
+        self._other_projects = other_projects
 
     def list(self) -> list[ScheduleRow]:
         """Return the schedules of the store by name, each with its latest missed due times.
@@ -133,9 +136,10 @@ class Schedules:
     def apply(self) -> None:
         """Store the configured schedules, and delete those that this project configured before.
 
-        A schedule whose times are wrong is left out, with an error in the log.
+        A schedule whose times are wrong is left out, with an error in the log. So is one whose name another project
+        uses, while a process of that project is running.
         """
-        faults = schedule_faults(self._configured)
+        faults = {**self._conflicts(), **schedule_faults(self._configured)}
         for error in faults.values():
             log.error("a schedule is left out; the others are served: %s", render_problem(error.problems[0]))
         rows = [
@@ -158,6 +162,21 @@ class Schedules:
                 name,
                 f"the project {project}" if project else "an app without a project",
             )
+
+    def _conflicts(self) -> dict[str, ConfigError]:
+        """Return the errors of the schedules whose names another project uses in this store, by name."""
+        if not self._configured or not (others := self._other_projects()):
+            return {}
+        owners = {row.name: row.project for row in self._timetable.rows() if row.project in others}
+        return {
+            name: ConfigError(
+                f"[schedules.{name}]: the project {owners[name]} has a schedule of this name in the same store, and is"
+                " being served; rename one of the two, or give each project its own store",
+                place=None if schedule.where is None else schedule.where("cron"),
+            )
+            for name, schedule in self._configured.items()
+            if name in owners
+        }
 
     def _next_due(self, cron: str, zone: str) -> float:
         return next_due(cron, zone, datetime.fromtimestamp(self._timetable.server_time(), UTC)).timestamp()

@@ -52,9 +52,10 @@ from .dbos_adapter import (
     prepare,
 )
 from .dbos_contract import ASKED_WITHIN, warn_unasked
-from .dispatches import CHUNK_PATIENCE, PATIENCE, RETRY_DELAY, Dispatches, Quarantine
+from .dispatches import RETRY_DELAY, Dispatches
 from .heartbeat import Heartbeat, driver_errors
 from .map_chunks import MapChunks
+from .quarantine import CHUNK_PATIENCE, PATIENCE, Quarantine
 from .queues import all_queue_limits, existing_queue_name, queue_limits
 
 log = logging.getLogger("ropewalk.workers")
@@ -387,8 +388,7 @@ class Worker:
 
     def _find_lost_runs(self) -> None:
         """Bring every unfinished run to a process that executes it, or dispatch it."""
-        for owner in self.registry.release_orphaned_runs(self._orphans):
-            log.warning("%s is gone; other workers take over its runs", owner)
+        self.registry.release_orphaned_runs(self._orphans)
         self._lost_run_repair.repair()
         self.dispatches.dispatch_missing()
         if not self._stop.is_set():

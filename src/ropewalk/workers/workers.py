@@ -326,6 +326,24 @@ class Workers:
         """
         return why_unattended(self._app.store, self.registry, run_id)
 
+    def resumes(self, row: RunRow) -> bool:
+        """Return True if a live process resumes a run when it is answered or loses its process. Blocking.
+
+        Args:
+            row: The run.
+
+        Returns:
+            True if a server or a worker of the run's project is alive.
+        """
+        context = row.context or {}
+        if context.get("executor") or context.get("project") is None:
+            return False
+        try:
+            workers = self.registry.live_workers()
+        except RopewalkError:  # a store without workers
+            return False
+        return any(worker.about.get("project") == context["project"] for worker in workers)
+
     def places(self) -> Places:
         """Count where unfinished runs are (queued, executing, waiting, parked, interrupted). Blocking.
 
@@ -371,7 +389,14 @@ class Workers:
         """The service for runs that the clock starts."""
         app = self._app
         timetable, configured = Timetable(self.registry), app.settings.schedules
-        return Schedules(timetable, app.store, configured, app.project, self._submit_scheduled)
+        return Schedules(timetable, app.store, configured, app.project, self._submit_scheduled, self._other_projects)
+
+    def _other_projects(self) -> set[str]:
+        """Return the other projects that live processes execute on this store."""
+
+        # Workers on Postgres do not say their project: each executes the schedules of all.
+        projects = {worker.about.get("project") for worker in self.registry.live_workers()}
+        return {str(project) for project in projects - {None, self._app.project}}
 
     async def broken(self) -> dict[str, RopewalkError]:
         """Return the errors in the times, flows and inputs of the configured schedules, by name of the schedule.

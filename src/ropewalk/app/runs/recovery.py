@@ -1,4 +1,5 @@
-"""Automatic recovery: resume the runs that lost their process, and those that a closing server handed back.
+"""Automatic recovery: resume the runs that lost their process, those that a closing server handed back, and answered
+ones.
 
 Used by servers and by apps opened with `resume=True`. A run that a person interrupted or stopped stays as it is. So
 does a run of another project, and a run that needs a tool function of its own process. Where workers execute the runs,
@@ -13,10 +14,12 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...engine.engine import RecoveryStore
-from ...errors import RopewalkError, RunBusy
+from ...errors import RopewalkError, RunBusy, StoreError
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import RunRow
+from ...journal.sql.recovery import DIED
 from ...notations.records import Outcome
+from ...workers.quarantine import quarantine_of
 from .liveness import RESUMABLE, liveness_of
 
 if TYPE_CHECKING:
@@ -26,9 +29,6 @@ log = logging.getLogger("ropewalk.recovery")
 
 MOST: Final = 10_000
 """The greatest number of runs that `resume_all` looks through."""
-
-MOST_DEATHS: Final = 3
-"""Number of processes in a row that may die on a run without recording anything, before it is parked."""
 
 
 class Resumer(Protocol):
@@ -47,7 +47,9 @@ class Resumer(Protocol):
 class Recovery:
     """Looks for runs to resume, and resumes them in tasks of its own."""
 
-    def __init__(self, app: Resumer, *, poll: float = 2.0, at_once: int = 16) -> None:
+    # `poll`: Seconds between two looks. A person who has answered a run sees it continue after about as long.
+
+    def __init__(self, app: Resumer, *, poll: float = 0.5, at_once: int = 16) -> None:
         self._app, self._poll = app, poll
         self._slots = asyncio.Semaphore(at_once)
         self._look_task: asyncio.Task[None] | None = None
@@ -82,10 +84,22 @@ class Recovery:
 
     async def resume_recoverable(self) -> list[str]:
         """Start to resume every run that can be resumed here, and return their ids."""
+        runs = await self._find_recoverable()
+        if any(reason == DIED for _, reason in runs):
+            released = set[str]()
+            for row in [row for row, reason in runs if reason == DIED]:
+                if row.id not in released:
+                    released |= await self._hand_back_dead_process(row)
+            runs = [(row, reason) for row, reason in await self._find_recoverable() if reason != DIED]
+        for row, reason in runs:
+            self._resuming[row.id] = asyncio.create_task(self._resume(row, reason))
+        return [*(row.id for row, _ in runs), *await self._start_due_undos()]
+
+    async def _find_recoverable(self) -> list[tuple[RunRow, str]]:
+        """Return the runs that can be resumed here, and that nobody resumes yet, each with the reason."""
         store: Any = self._app.context.store
-        recoverable: list[tuple[RunRow, bool]] = await run_sync_in_thread(store, store.recoverable)
-        resumed = []
-        for row, has_died in recoverable:
+        result = []
+        for row, reason in await run_sync_in_thread(store, store.recoverable):
             if (
                 row.id in self._resuming
                 or row.id in self._app.context.engine.live
@@ -95,9 +109,8 @@ class Recovery:
             if not await run_sync_in_thread(store, lambda id=row.id: self._is_ours(id)):  # type: ignore[misc]
                 self._left_alone.add((row.id, row.epoch))
                 continue
-            self._resuming[row.id] = asyncio.create_task(self._resume(row, has_died))
-            resumed.append(row.id)
-        return resumed + await self._start_due_undos()
+            result.append((row, reason))
+        return result
 
     def _is_ours(self, run_id: str) -> bool:
         """Return True if the run belongs to this app's project and its tools can be called here."""
@@ -132,12 +145,10 @@ class Recovery:
         finally:
             del self._resuming[run_id]
 
-    async def _resume(self, row: RunRow, has_died: bool) -> None:
+    async def _resume(self, row: RunRow, reason: str) -> None:
         try:
-            async with self._slots:
-                if has_died and not await self._take_from_dead_process(row):
-                    return
-                log.info("resuming run %s (%s): %s", row.id, row.name, _reason(row, has_died))
+            async with self._slots, await self._admit(row.id):
+                log.info("resuming run %s (%s): %s", row.id, row.name, reason)
                 outcome = await self._app.resume(row.id, park=True)
                 log.info("resumed run %s: %s", row.id, outcome.status)
         except RunBusy:  # another server was faster
@@ -148,20 +159,27 @@ class Recovery:
         finally:
             del self._resuming[row.id]
 
-    async def _take_from_dead_process(self, row: RunRow) -> bool:
-        """Count the death of the process of a run; return False if another server took the run, or it is parked now."""
+    async def _admit(self, run_id: str) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return where a run executes: among the others, or alone if it may kill this process."""
         store: Any = self._app.context.store
-        deaths: int | None = await run_sync_in_thread(store, lambda: store.hand_back_dead_run(row, MOST_DEATHS - 1))
-        if deaths is None or deaths < MOST_DEATHS:
-            return deaths is not None
-        log.error(
-            "run %s is parked: %d processes died while they executed it, the last one %s", row.id, deaths, row.owner
-        )
-        return False
 
+        async def is_suspect() -> bool:
+            try:
+                return bool(await run_sync_in_thread(store, lambda: store.is_suspect(run_id)))
+            except StoreError:  # a store that is away has cleared no suspicion
+                return True
 
-def _reason(row: RunRow, has_died: bool) -> str:
-    return f"its process {row.owner} died" if has_died else "the server that executed it ended"
+        quarantine = quarantine_of(store)
+        return quarantine.run_alone(run_id, is_suspect) if await is_suspect() else quarantine.run_with_others(run_id)
+
+    async def _hand_back_dead_process(self, row: RunRow) -> set[str]:
+        """Take the runs of the dead process of a run from it, and return their ids; none if a server was faster."""
+        context: Any = self._app.context
+        recoveries = context.settings.limits.recoveries
+        runs = await run_sync_in_thread(context.store, lambda: context.store.hand_back_dead_process(row, recoveries))
+        for run in runs:
+            log.log(logging.ERROR if run.is_parked else logging.WARNING, "%s", run)
+        return {run.id for run in runs}
 
 
 async def resume_all(app: Resumer, *, at_once: int = 4) -> list[Outcome]:

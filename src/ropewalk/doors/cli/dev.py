@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...app.project_versions import ProjectVersions
-from ...app.reload import Reload, Reloader
+from ...app.reload import NOT_CONNECTED, Reload, Reloader
 from ...errors import ConfigError, describe_exception, install_command
 from ...source.document import render_problem
 from ..errors import failure_text, word_problem
@@ -58,7 +58,7 @@ def dev(
 
     @contextlib.asynccontextmanager
     async def reloading(versions: ProjectVersions, address: str, token: str) -> AsyncIterator[None]:
-        reloader = Reloader(versions, lambda: open_again(near, project, store), named)
+        reloader = Reloader(versions, lambda: open_again(near, project, store), named, report)
         write_stdout("\n".join(_banner(versions.app, list(reloader.flows()), address, token)) + "\n")
         folders = {reloader.directory, *(Path(file).parent for file in named)}
         task = asyncio.create_task(_reload_on_change(reloader, folders))
@@ -83,12 +83,12 @@ async def _reload_on_change(reloader: Reloader, folders: set[Path]) -> None:
     changes = awatch(*folders, watch_filter=is_relevant, ignore_permission_denied=True)
     watching: asyncio.Future[Any] = asyncio.ensure_future(anext(changes))  # before the check, so that it misses nothing
     try:
-        _report(await reloader.start())
+        report(await reloader.start())
         while True:
             paths = [Path(path) for _, path in await watching]
             watching = asyncio.ensure_future(anext(changes))
             try:
-                _report(await reloader.reload(paths), "runs use the last good version of these files, if there is one")
+                report(await reloader.reload(paths), "runs use the last good version of these files, if there is one")
             except Exception as error:  # noqa: BLE001 - one failure must not end the reloading
                 notify(f"reloading failed: {describe_exception(error)}", logging.ERROR)
     finally:
@@ -116,16 +116,16 @@ def _report_end(task: asyncio.Task[None]) -> None:
         notify(f"changed files are no longer reloaded: {describe_exception(error)}", logging.ERROR)
 
 
-def _report(reload: Reload, consequence: str = "") -> None:
+def report(reload: Reload, consequence: str = "") -> None:
     """Say what has changed, and what is wrong."""
     for what, names in (("reloaded", reload.changed), ("added", reload.added), ("removed", reload.removed)):
         if names:
             notify(f"{what} {', '.join(names)}")
     for problem in reload.problems:
         notify(render_problem(word_problem(problem, Door.CLI)), logging.WARNING)
-    if reload.problems and consequence:
+    if consequence and any(problem.keyword != NOT_CONNECTED for problem in reload.problems):
         notify(consequence, logging.WARNING)
-    elif reload.remaining and consequence:
+    elif consequence and not reload.problems and reload.remaining:
         notify(
             f"{reload.remaining} earlier problem{'' if reload.remaining == 1 else 's'} of other files", logging.WARNING
         )

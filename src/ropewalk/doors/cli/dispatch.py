@@ -103,10 +103,10 @@ class UsageError(RopewalkError):
 class Interrupted(KeyboardInterrupt):
     """A signal ended the command."""
 
-    # The run that it waited for, if any, may continue elsewhere.
+    # The run that it waited for, if any, may continue elsewhere. `next_step` says how to continue an unfinished one.
 
-    def __init__(self, run_id: str = "") -> None:
-        self.run_id = run_id
+    def __init__(self, run_id: str = "", next_step: str = "") -> None:
+        self.run_id, self.next_step = run_id, next_step
         super().__init__()
 
 
@@ -160,7 +160,8 @@ def exit_code(error: BaseException) -> int:
 def explain(error: BaseException) -> str:
     """Render an error for people: each problem at its place with a caret, or one line."""
     if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
-        return "interrupted"
+        next_step = getattr(error, "next_step", "")
+        return f"interrupted; {next_step}" if next_step else "interrupted"
     note = [f"note: {RAN}"] if has_run(error) else []
     problems = tuple(word_problem(problem, Door.CLI) for problem in problems_of(error))
     if not problems:

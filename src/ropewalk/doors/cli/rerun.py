@@ -25,8 +25,8 @@ from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Changed, Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
 from .output import first_line, notify
 from .run import followed
-from .session import naming_store, with_app
-from .signals import Wait, store_options
+from .session import naming_store, store_options, with_app
+from .signals import Wait
 
 if TYPE_CHECKING:
     from ...app.app import App

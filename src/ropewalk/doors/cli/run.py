@@ -48,8 +48,8 @@ from .output import columns, configure_logging, duration, moment, notify, raised
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
-from .session import Interrupts, warn_of_idle_schedules, with_app
-from .signals import Stay, Wait, store_options, wait_lines
+from .session import Interrupts, store_options, warn_of_idle_schedules, with_app
+from .signals import Stay, Wait, wait_lines
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -327,11 +327,12 @@ def _result_answer(
 
 
 def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCounts, options: str) -> list[str]:
-    """Say how to retry the failed steps of a run, and what the retry reuses."""
+    """Say how to retry the failed steps of a run, or to continue a stopped one, and what is reused."""
     errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
     # A call that took effect is not to be repeated (see `rejected`), and an agent would reach the same limit again.
     is_advised = any(error.get("ran") is True or error.get("kind") == "Unfinished" for error in errors)
-    if row.status not in ("failed", "partial", "timeout") or row.parent is not None or row.undo or is_advised:
+    is_retryable = row.status in ("failed", "partial", "timeout", "stopped")
+    if not is_retryable or row.parent is not None or row.undo or is_advised:
         return []
     # A program's own failure has no tool, so the steps of other runs are not read.
     own = [str(error.get("path")) for error in errors if error.get("tool") is None]
@@ -342,7 +343,8 @@ def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCou
             return []
     kept = sum(counts.counts[how] for how in ("finished", "recovered", REUSED))
     reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
-    return [f"to retry what failed: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
+    purpose = "to continue it" if row.status == "stopped" else "to retry what failed"
+    return [f"{purpose}: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
 
 
 def _already_ended_note(app: App, run_id: str | None, options: str, source: Path | None) -> str | None:

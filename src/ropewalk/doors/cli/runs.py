@@ -38,8 +38,8 @@ from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify, raised_at, time_of_day
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
-from .session import Interrupts, facts_with_tools, with_app, without_tools
-from .signals import store_options, wait_lines
+from .session import Interrupts, facts_with_tools, store_options, with_app, without_tools
+from .signals import wait_lines
 from .store import instant
 from .streams import write_stdout
 from .undo import undo_lines

@@ -305,6 +305,8 @@ def _announce_flows(flows: Flows, home: Path) -> None:
     """Say on standard error which flows are offered, and which files are not."""
     try:
         names = [tool.wanted for tool in flows.offered()]
+    except ConfigError:  # no store will ever answer at this address
+        raise
     except RopewalkError as error:  # the server starts all the same, and answers once the store does
         notify(f"warning: the flows could not be listed: {error}", logging.WARNING)
         return

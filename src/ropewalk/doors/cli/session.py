@@ -48,6 +48,7 @@ from .output import configure_logging, log_events, notify
 if TYPE_CHECKING:
     from ...app.app import App
     from ...config.settings import Config
+    from ...journal.address import StoreOpener
     from ...journal.protocol import Store
 
 log = logging.getLogger("ropewalk.config")
@@ -65,8 +66,8 @@ class Interrupts:
     # first if there is no run, or if workers execute it. A tool that blocks the loop is interrupted; if it still blocks
     # after that, the process ends. During a `turn`, signals stop only the turn, and the third one ends the command.
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, app: App, options: str = "") -> None:
+        self._app, self._options = app, options  # the options name the store and the project in commands that are shown
         self._run_id = ""
         self._signal_count = 0
         self.interrupted = False
@@ -159,7 +160,8 @@ class Interrupts:
         if self._break_count == 1:
             notify("\na tool blocks the process; it is interrupted", logging.WARNING)
             raise asyncio.CancelledError  # an error like any other for the tool that holds the loop
-        notify("a tool blocks the process and cannot be interrupted; the process ends", logging.ERROR)
+        resume = f"; to continue the run: {self._command('resume')}" if self._run_id and self.stored else ""
+        notify(f"a tool blocks the process and cannot be interrupted; the process ends{resume}", logging.ERROR)
         os._exit(INTERRUPTED)
 
     def _remind(self, number: int) -> None:
@@ -176,16 +178,25 @@ class Interrupts:
         self._unnoticed_since, self._break_count = None, 0
         self._signal_count += 1
         if self._signal_count == 1 and self._run_id and self._runs_on_worker():
-            run = shlex.quote(self._run_id)
-            notify(f"\nworkers continue the run; to follow it: ropewalk runs watch {run}")
-            notify(f"stop it with: ropewalk runs stop {run}")
+            notify(f"\nworkers continue the run; to follow it: {self._command('runs watch')}")
+            notify(f"stop it with: {self._command('runs stop')}")
         elif self._signal_count == 1 and self._last_signal == signal.SIGTERM and self._only_waits():
-            notify("\nthe run keeps waiting, without this process")
+            notify(f"\nthe run keeps waiting, without this process; once it is answered: {self._command('resume')}")
         elif self._signal_count == 1 and self._run_id:
             notify("\nstopping the run; its tools are being cancelled")
             self._stopping = self._loop.create_task(self._stop())
             return
         self._cancel()
+
+    def _command(self, name: str) -> str:
+        """Return a command for the run in progress."""
+        return f"ropewalk {name} {shlex.quote(self._run_id)}{self._options}"
+
+    @property
+    def next_step(self) -> str:
+        """How to continue the run that a second signal has cut off; "" if it was not stopped, or is lost."""
+        is_stopped = self._stopping is not None and self._run_id and self.stored
+        return f"to continue the run: {self._command('runs retry')}" if is_stopped else ""
 
     def _cancel(self) -> None:
         """Cancel the turn; or the command, if there is no turn or cancelling it did not help."""
@@ -241,7 +252,7 @@ def with_app(
             app = _open_project_of_run(run, store, engine)
         else:
             app = _open_project(near, project, store, engine, code) if tools else without_tools(project, store)
-        interrupts = Interrupts(app)
+        interrupts = Interrupts(app, store_options(store, project))
         handlers.append(interrupts)
         interrupts.install()
         if app.context.untrusted:
@@ -356,7 +367,7 @@ def _explain_loop_end(error: BaseException, interrupts: Interrupts) -> BaseExcep
     else:
         action = "stopped the event loop" if str(error) == _LOOP_STOPPED else None
     if action is None:
-        return Interrupted(run_id) if isinstance(error, asyncio.CancelledError) else None
+        return Interrupted(run_id, interrupts.next_step) if isinstance(error, asyncio.CancelledError) else None
     return InterruptedByTool(action, run_id, is_resumable=interrupts.stored)
 
 
@@ -381,6 +392,12 @@ def _telemetry(app: App) -> Iterator[None]:
     finally:
         if telemetry is not None:
             telemetry.close()
+
+
+def store_options(store: str | None, project: Path | None) -> str:
+    """Return the options that name the same store and project, for a command that is shown; "" if there are none."""
+    pairs = (("--store", store), ("-C", str(project) if project is not None else None))
+    return "".join(f" {option} {shlex.quote(value)}" for option, value in pairs if value)
 
 
 def directory(near: Path | None, project: Path | None) -> Path:
@@ -419,17 +436,20 @@ def without_tools(project: Path | None, store: str | None) -> App:
     config = read_config(project if project is None else _existing_directory(project))
     if has_scheme_of_others(store or config.store):
         import_tools(config)  # a module of the project may register what opens the store
-    app = App(_existing_store(store, config), directory=config.directory, sync=config.sync)
+    existing: Any = _existing_store(store, config)
+    app = App(existing, directory=config.directory, sync=config.sync)
     app.context.retention = None  # a command that only looks deletes nothing
     return app
 
 
-def _existing_store(store: str | None, config: Config) -> str | Store | None:
+def _existing_store(store: str | None, config: Config) -> str | Path | Store | StoreOpener | None:
     """Return the address of the store, or a `MissingStore` if its file does not exist: looking must not create it."""
     address = store or config.store
     file = file_of(address, config.directory)
     if file is None or is_there(file):
-        return address
+        from ...app.open_project import configured_store
+
+        return configured_store(store, config)
     if wal_message := orphan_wal(file):
         raise StoreError(f"{file}: {wal_message}")
     if store is not None:

@@ -21,7 +21,7 @@ from .arguments import read_input
 from .dispatch import Answer
 from .options import Json, Project, StoreAddress
 from .questions import example_answer, form_lines
-from .session import Interrupts, with_app
+from .session import Interrupts, store_options, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -121,19 +121,15 @@ def _continue_answer(
     row = require_run(app.store, app.runs.outermost(run_id))
     run_id = row.id
     state = app.runs.liveness_of([row]).get(run_id)
-    must_resume = state in RESUMABLE
+    must_resume = state in RESUMABLE and not app.workers.resumes(row)
     command = f"ropewalk resume {shlex.quote(run_id)}{store_options(store, project)}"
     lines = [message, f"next: {command}"] if must_resume else [message]
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
+    elif state in RESUMABLE and not must_resume:
+        lines.append("a server or a worker of its project continues it")
     data = {**run_state(app.context, row, **data), "resume": command if must_resume else None}
     return Answer(data=data, text=escape_invisible("\n".join(lines)))
-
-
-def store_options(store: str | None, project: Path | None) -> str:
-    """Return the options that name the same store and project, for a command that is shown; "" if there are none."""
-    pairs = (("--store", store), ("-C", str(project) if project is not None else None))
-    return "".join(f" {option} {shlex.quote(value)}" for option, value in pairs if value)
 
 
 def wait_lines(

@@ -13,8 +13,7 @@ from ...source.document import escape_invisible
 from .dispatch import DONE, FAILED, Answer
 from .options import Engine, Json, Project, StoreAddress, Watch
 from .progress import choose_display
-from .session import Interrupts, with_app
-from .signals import store_options
+from .session import Interrupts, store_options, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App

@@ -19,6 +19,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from typing import Final
 
 from ...errors import ConfigError
@@ -75,7 +76,7 @@ class _Reader:
                 chunk = b""
             try:
                 asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop).result()
-            except RuntimeError:  # the loop is closed: there is nobody to tell
+            except (RuntimeError, CancelledError):  # the loop ends or is closed: there is nobody to tell
                 return
 
 

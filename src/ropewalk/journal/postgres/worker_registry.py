@@ -10,6 +10,7 @@ workers.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -24,7 +25,9 @@ from ..sql.rows import Connection, fetch, load
 from ..sql.worker_row import WorkerRow
 from .session import Session, Target, driver
 
+log = logging.getLogger("ropewalk.workers")
 T = TypeVar("T")
+_LOGGED_IDS: Final = 20  # runs that are named when they are taken over
 
 RECORD_HEARTBEAT: Final = """
     INSERT INTO worker (id, owner, began, beat, about) VALUES (?1, ?2, clock_timestamp(), clock_timestamp(), ?3)
@@ -105,10 +108,16 @@ class WorkerRegistry:
         workers = self.list_workers()
         silent = self._silence.observe({worker.id: worker.beat for worker in workers}, self._connection)
         dead = [worker for worker in workers if silent[worker.id] > self.lease or _is_dead(worker)]
-        return [worker.id for worker in dead if self.run_in_transaction(partial(self._remove_dead_worker, worker))]
+        removed = []
+        for worker in dead:
+            runs = self.run_in_transaction(partial(self._remove_dead_worker, worker))
+            if runs is not None:
+                removed.append(worker.id)
+                _log_takeover(f"worker {worker.id}", runs)
+        return removed
 
-    def _remove_dead_worker(self, worker: WorkerRow, session: Session) -> bool:
-        """Delete the row of a dead worker, release its runs, and count the death for each."""
+    def _remove_dead_worker(self, worker: WorkerRow, session: Session) -> list[str] | None:
+        """Delete the row of a dead worker, release its runs, and count the death for each; return their ids."""
         # Of several processes that see it dead one deletes the row. A worker that wrote a heartbeat meanwhile stays.
         dead = fetch(
             session,
@@ -116,23 +125,26 @@ class WorkerRegistry:
             (worker.id, worker.beat),
         )
         if not dead:
-            return False
+            return None
         runs = [run for (run,) in fetch(session, _RELEASE_RUNS_OF_OWNER, (worker.owner,))]
-        count_death_and_park(session, runs, Owner.load(worker.owner), self.recoveries)
-        return True
+        count_death_and_park(session, dict.fromkeys(runs, self.recoveries), Owner.load(worker.owner))
+        return _ids_of(session, runs)
 
     # --- runs -----------------------------------------------------------------------------
 
     def release_orphaned_runs(self, finder: OrphanFinder) -> list[Owner]:
         """Release the runs of processes that have died and were not workers."""
 
-        def work(session: Session) -> list[Owner]:
+        def work(session: Session) -> dict[Owner, list[str]]:
             released = finder.release(session, self._connection)
             for owner, runs in released.items():
-                count_death_and_park(session, runs, owner, self.recoveries)
-            return list(released)
+                count_death_and_park(session, dict.fromkeys(runs, self.recoveries), owner)
+            return {owner: _ids_of(session, runs) for owner, runs in released.items()}
 
-        return self.run_in_transaction(work)
+        released = self.run_in_transaction(work)
+        for owner, ids in released.items():
+            _log_takeover(str(owner), ids)
+        return list(released)
 
     def park(self, run_id: str, error: str) -> None:
         """Stop retrying a run that cannot continue."""
@@ -208,6 +220,19 @@ class WorkerRegistry:
     def close(self) -> None:
         with self._lock:
             self.disconnect()
+
+
+def _ids_of(session: Session, runs: Sequence[int]) -> list[str]:
+    """Return the ids of runs, without those of parts."""
+    rows = fetch(session, "SELECT id FROM run WHERE seq = ANY(?) AND parent IS NULL ORDER BY seq", (list(runs),))
+    return [id for (id,) in rows]
+
+
+def _log_takeover(owner: str, ids: Sequence[str]) -> None:
+    """Log that workers take over the runs of a process that is gone."""
+    if ids:
+        more = f" and {len(ids) - _LOGGED_IDS} more" if len(ids) > _LOGGED_IDS else ""
+        log.warning("%s is gone; other workers take over its runs: %s%s", owner, ", ".join(ids[:_LOGGED_IDS]), more)
 
 
 def _is_dead(worker: WorkerRow) -> bool:

@@ -1,30 +1,35 @@
 """Poison runs: find the run that kills its process among the runs of that process.
 
 When a process dies, any of its runs may be the cause. Every death is counted for each of them. Only a run that was
-alone in the process is blamed; the others become suspects. Workers execute a suspect alone until it records a step or
-its process dies again. So the guilty run is parked and the others finish. Servers do not isolate suspects: they blame
-every run of a process that died.
+alone in the process is blamed; the others become suspects. A suspect is executed apart until it records a step or its
+process dies again (`workers/quarantine.py`). So the guilty run is parked and the others finish. A server starts new
+runs at any time, so a suspect may never be alone there: the only suspect of a process is blamed, too.
 
 This module also decides which runs a server may resume without a person, and counts the deaths of their processes. A
 run whose process died still has it as owner. A run that a person interrupted has no owner and is left alone. A server
-that ends releases its runs: they have no owner, but a mark.
+that ends releases its runs: they have no owner, but a mark. A run whose wait was answered has no owner, but a signal.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import orjson
 
-from ..protocol import RunRow
-from .leases import Owner
-from .rows import AMONG, RUN_LIGHT, Connection, fetch, json_list, runs
+from ..open_waits import match_signals, open_waits, signal_name
+from ..protocol import OpenWait, RunRow
+from .leases import Owner, stored_owner_state
+from .rows import AMONG, RUN_LIGHT, Connection, fetch, json_list, runs, waits
+from .signals import pending_signals
 from .upkeep import find_orphans
 
 DEATHS_OF_SUSPECT: Final = 2
 """Deaths with other runs after which a run is executed apart. One death is mostly chance: a restart, a lost host."""
+
+SERVER_RECOVERIES: Final = 2
+"""Processes in a row that may die on a run that is in no queue without recording anything; the next one parks it."""
 
 _ROOTS: Final = f"""
     WITH RECURSIVE climb (seq, top, parent) AS (
@@ -53,40 +58,57 @@ _COUNT_DEATHS: Final = f"""
     RETURNING run, deaths
 """
 _NO_LIMIT: Final = 2**31 - 1
-_DEATHS: Final = "SELECT seq, deaths, entries FROM mishap JOIN run ON seq = mishap.run WHERE run.id = ?"
+_DEATHS: Final = "SELECT seq, deaths, entries FROM mishap JOIN run ON seq = mishap.run WHERE run.{which} = ?"
 _PARK: Final = "UPDATE run SET status = 'parked', ended_at = ?, error = ? WHERE {which} = ? AND status = 'running'"
 
 
 def count_death_and_park(
-    connection: Connection, run_rows: Sequence[int], owner: Owner | str, recoveries: int, *, isolates: bool = True
+    connection: Connection, limits: Mapping[int, int], owner: Owner | str, *, blames_only_suspect: bool = False
 ) -> dict[int, int]:
     """Count the death of a process for its runs, and park what is to blame."""
 
     # `connection`: A transaction.
-    if not run_rows:
+    # `limits`: By the number of each run in the store: the deaths after which it is not parked yet.
+    if not limits:
         return {}
-    among = json_list(run_rows)
-    is_blamed = not isolates or fetch(connection, _ROOTS, (among,))[0][0] <= 1
-    counted = fetch(connection, _COUNT_DEATHS, (among, _NO_LIMIT if is_blamed else deaths_of_suspect(recoveries)))
-    for run, deaths in counted:
-        if is_blamed and deaths > recoveries:
-            message = (
-                f"parked: {deaths} processes died while they executed this run, the last one {owner}, and none of them"
-                " recorded anything; to let a worker try again, release the run"
-            )
-            park_run(connection, "seq", run, message)
-    return {int(run): int(deaths) for run, deaths in counted}
+    blamed = _blamed_runs(connection, limits, blames_only_suspect)
+    result: dict[int, int] = {}
+    for limit, is_blamed in sorted({(limit, run in blamed) for run, limit in limits.items()}):
+        among = json_list([run for run, most in limits.items() if most == limit and (run in blamed) is is_blamed])
+        for run, deaths in fetch(connection, _COUNT_DEATHS, (among, _NO_LIMIT if is_blamed else _fewest(limit))):
+            result[int(run)] = int(deaths)
+            if is_blamed and deaths > limit:
+                message = (
+                    f"parked: {deaths} processes died while they executed this run, the last one {owner}, and none of"
+                    " them recorded anything; to let a worker try again, release the run"
+                )
+                park_run(connection, "seq", run, message)
+    return result
 
 
-def deaths_of_suspect(recoveries: int) -> int:
+def _blamed_runs(connection: Connection, limits: Mapping[int, int], blames_only_suspect: bool) -> set[int]:
+    """Return the runs of a dead process that are known to have killed it."""
+    if fetch(connection, _ROOTS, (json_list(limits),))[0][0] <= 1:
+        return set(limits)
+    if not blames_only_suspect:
+        return set()
+    suspects = {run for run, limit in limits.items() if _is_suspect(connection, "seq", run, limit)}
+    return suspects if len(suspects) == 1 else set()
+
+
+def _fewest(recoveries: int) -> int:
     """Return the number of deaths after which a run is a suspect."""
     return max(1, min(DEATHS_OF_SUSPECT, recoveries))
 
 
 def is_suspect(connection: Connection, run_id: str, recoveries: int) -> bool:
     """Return True if owners of the run died repeatedly and it has recorded nothing since."""
-    mishaps = fetch(connection, _DEATHS, (run_id,))
-    if not mishaps or mishaps[0][1] < deaths_of_suspect(recoveries):
+    return _is_suspect(connection, "id", run_id, recoveries)
+
+
+def _is_suspect(connection: Connection, column: str, run: int | str, recoveries: int) -> bool:
+    mishaps = fetch(connection, _DEATHS.format(which=column), (run,))
+    if not mishaps or mishaps[0][1] < _fewest(recoveries):
         return False
     seq, _, entries = mishaps[0]
     counts = fetch(connection, f"{_FAMILY} SELECT {_ENTRIES}", (json_list([seq]),))
@@ -99,7 +121,7 @@ def park_run(connection: Connection, column: str, run: int | str, message: str) 
     connection.execute(_PARK.format(which=column), (time.time(), error, run))
 
 
-_HANDED_BACK: Final = f"""
+_MARKED: Final = f"""
     {RUN_LIGHT} WHERE status = 'running' AND parent IS NULL AND owner IS NULL
     AND epoch = (SELECT handed_back FROM mishap WHERE mishap.run = seq) ORDER BY seq LIMIT ?
 """
@@ -110,11 +132,22 @@ _MARK_HANDED_BACK: Final = """
 """
 
 
+# Whoever answers may resume the run itself, so it is left to them for a moment.
+_ANSWERED: Final = f"""
+    {RUN_LIGHT} WHERE status = 'running' AND parent IS NULL AND owner IS NULL AND EXISTS (
+        SELECT 1 FROM signal WHERE signal.run = run.seq AND mark IS NULL AND sent <= ?) ORDER BY seq LIMIT ?
+"""
+_TIME_TO_RESUME: Final = 0.5  # seconds
+DIED: Final = "its process died"
+HANDED_BACK: Final = "the process that executed it has handed it back"
+ANSWERED: Final = "it was answered"
+
+
 class RecoverableRun(NamedTuple):
-    """An unfinished run that a server may resume without a person."""
+    """An unfinished run that a server may resume without a person, and the reason."""
 
     row: RunRow
-    has_died: bool
+    reason: str
 
 
 def find_recoverable(connection: Connection, lease: float, limit: int, condition: str = "true") -> list[RecoverableRun]:
@@ -122,11 +155,31 @@ def find_recoverable(connection: Connection, lease: float, limit: int, condition
 
     # `condition`: An SQL condition on `run` and `lease`, for the runs of dead processes.
     orphans = find_orphans(connection, lease, limit, condition)
-    dead = [
-        RecoverableRun(row, True) for row in orphans if row.status == "running" and row.owner and row.parent is None
+    found = [
+        RecoverableRun(row, DIED) for row in orphans if row.status == "running" and row.owner and row.parent is None
     ]
-    handed_back = runs(connection, fetch(connection, _HANDED_BACK, (limit,)))
-    return [*dead, *(RecoverableRun(row, False) for _, row in handed_back)]
+    handed_back = runs(connection, fetch(connection, _MARKED, (limit,)))
+    found += [RecoverableRun(row, HANDED_BACK) for _, row in handed_back]
+    known = {run.row.id for run in found}
+    answered = [row for row in _find_answered(connection, limit) if row.id not in known]
+    return [*found, *(RecoverableRun(row, ANSWERED) for row in answered)]
+
+
+def _find_answered(connection: Connection, limit: int) -> list[RunRow]:
+    """Return the runs without an owner that have a wait with an answer."""
+    rows = runs(connection, fetch(connection, _ANSWERED, (time.time() - _TIME_TO_RESUME, limit)))
+    if not rows:
+        return []
+    histories, signals = waits(connection), pending_signals(connection)
+
+    def is_answered(id: str) -> bool:
+        requests = [
+            OpenWait(signal_name(wait), wait.path, wait.node, wait.data["due"])
+            for wait in open_waits(histories.get(id, ()))
+        ]
+        return bool(match_signals(requests, signals.get(id, ())))
+
+    return [row for _, row in rows if is_answered(row.id)]
 
 
 def hand_back(connection: Connection, run_id: str) -> None:
@@ -135,22 +188,57 @@ def hand_back(connection: Connection, run_id: str) -> None:
         connection.execute(_MARK_HANDED_BACK, (seq,))
 
 
-def hand_back_dead_run(connection: Connection, row: RunRow, recoveries: int) -> int | None:
-    """Take a run from its dead process and hand it back, for one server to resume; park it after too many deaths."""
+class HandedBack(NamedTuple):
+    """A run that was taken from a process that died."""
 
-    # `connection`: A transaction.
-    freed = fetch(
-        connection,
-        "UPDATE lease SET owner = NULL WHERE run = (SELECT seq FROM run WHERE id = ? AND status = 'running')"
-        " AND epoch = ? AND owner IS NOT NULL RETURNING run",
-        (row.id, row.epoch),
-    )
-    if not freed:
-        return None
-    [deaths] = count_death_and_park(connection, freed[0], str(row.owner), recoveries, isolates=False).values()
-    if deaths <= recoveries:
-        connection.execute(_MARK_HANDED_BACK, freed[0])
-    return deaths
+    id: str
+    owner: str
+    # Processes that have died on it without recording anything.
+    deaths: int
+    is_parked: bool
+
+    def __str__(self) -> str:
+        if self.is_parked:
+            died = f"{self.deaths} processes died while they executed it, the last one {self.owner}"
+            return f"run {self.id} is parked: {died}"
+        return f"run {self.id} is taken over from {self.owner}, which died while it executed the run"
+
+
+_OWNER_OF_RUN: Final = """
+    SELECT owner FROM run JOIN lease ON lease.run = seq WHERE run.id = ? AND epoch = ? AND status = 'running'
+"""
+_RUNS_OF_PROCESS: Final = """
+    SELECT seq, run.id, beat, {is_queued} FROM run JOIN lease ON lease.run = seq
+    WHERE owner = ? AND status = 'running' AND parent IS NULL ORDER BY seq
+"""
+_PARKED: Final = f"SELECT seq FROM run WHERE seq {AMONG} AND status = 'parked'"
+
+
+def hand_back_dead_process(
+    connection: Connection, row: RunRow, lease: float, recoveries: int, is_queued: str
+) -> list[HandedBack]:
+    """Hand back the runs of the dead process of a run, for one server to resume; park what it died of too often."""
+
+    # `connection`: A transaction. Nothing is returned if another process was faster.
+    # `recoveries`: Deaths of a queued run; `is_queued` is an SQL condition on `run`.
+    owners = fetch(connection, _OWNER_OF_RUN, (row.id, row.epoch))
+    if not owners or owners[0][0] is None:
+        return []
+    text, now = owners[0][0], time.time()
+    is_dead = stored_owner_state(text) == "dead"  # otherwise only the age of each lease decides
+    of_process = {
+        int(seq): (id, recoveries if queued else SERVER_RECOVERIES)
+        for seq, id, beat, queued in fetch(connection, _RUNS_OF_PROCESS.format(is_queued=is_queued), (text,))
+        if is_dead or not 0 <= now - beat <= lease
+    }
+    among = json_list(of_process)
+    connection.execute(f"UPDATE lease SET owner = NULL WHERE run {AMONG}", (among,))
+    limits = {seq: limit for seq, (_, limit) in of_process.items()}
+    deaths = count_death_and_park(connection, limits, row.owner, blames_only_suspect=True)
+    parked = {seq for (seq,) in fetch(connection, _PARKED, (among,))}
+    for seq in of_process.keys() - parked:
+        connection.execute(_MARK_HANDED_BACK, (seq,))
+    return [HandedBack(id, row.owner, deaths[seq], seq in parked) for seq, (id, _) in of_process.items()]
 
 
 def release_parked(connection: Connection, run_id: str) -> bool:

@@ -140,6 +140,7 @@ class SqlStore(SqlToolUsage):
 
     durable = True
     remote = False
+    _queued_condition = "false"  # SQL condition on `run`: it is in a queue of this store
 
     def __init__(self, writer: Writer, lease: float, poll: float) -> None:
         self.patience, self._poll = lease, poll
@@ -402,9 +403,14 @@ class SqlStore(SqlToolUsage):
         """Mark a run that a server gives up because it ends, so that the next server resumes it."""
         self._writer.run(lambda c: recovery.hand_back(c, run_id))
 
-    def hand_back_dead_run(self, row: RunRow, recoveries: int) -> int | None:
-        """Take a run from its dead process and hand it back; park it after too many deaths."""
-        return self._writer.run(lambda c: recovery.hand_back_dead_run(c, row, recoveries))
+    def hand_back_dead_process(self, row: RunRow, recoveries: int) -> list[recovery.HandedBack]:
+        """Take the runs of the dead process of a run and hand them back; park what it died of too often."""
+        condition = self._queued_condition
+        return self._writer.run(lambda c: recovery.hand_back_dead_process(c, row, self.patience, recoveries, condition))
+
+    def is_suspect(self, run_id: str, recoveries: int = recovery.SERVER_RECOVERIES) -> bool:
+        """Return True if processes died repeatedly while they executed a run: it is to be executed apart."""
+        return self._writer.read(lambda c: recovery.is_suspect(c, run_id, recoveries))
 
     def release_parked(self, run_id: str) -> bool:
         """Release a parked run so that a worker or server can continue it; return False if it is not parked."""

@@ -24,7 +24,7 @@ from ...errors import Action, StoreError
 from ..protocol import RunRow
 from ..sql.blobs import Blob
 from ..sql.log import Claim, SqlLog, UncertainOwner, claim_run
-from ..sql.recovery import RecoverableRun, find_recoverable
+from ..sql.recovery import DIED, RecoverableRun, find_recoverable
 from ..sql.rows import UPSERT, Connection, Row, fetch, why_not_written
 from ..sql.store import SqlStore
 from ..sql.write_batch import Item, Outcomes, WriteBatch
@@ -245,6 +245,8 @@ class SqliteStore(SqlStore):
     # If this process may not write to the file, the store is read-only. `unwritable` is the reason, and every write
     # raises a StoreError with it.
 
+    _queued_condition = _IS_IN_QUEUE
+
     def __init__(
         self, path: str | Path, sync: Literal["normal", "full"] = "normal", *, lease: float = 10.0, poll: float = 0.2
     ) -> None:
@@ -288,7 +290,7 @@ class SqliteStore(SqlStore):
 
         def work(connection: Connection) -> list[RecoverableRun]:
             found = find_recoverable(connection, self.patience, limit, f"NOT {_IS_IN_QUEUE}")
-            return [run for run in found if run.has_died or not _is_queued(connection, run.row.id)]
+            return [run for run in found if run.reason == DIED or not _is_queued(connection, run.row.id)]
 
         return self.read(work)
 
@@ -296,4 +298,4 @@ class SqliteStore(SqlStore):
         """Return the queued runs whose process has died."""
         condition = f"owner IS NOT NULL AND {_IS_IN_QUEUE}"
         found = self.read(lambda c: find_recoverable(c, self.patience, 1000, condition))
-        return [run.row for run in found if run.has_died]
+        return [run.row for run in found if run.reason == DIED]
