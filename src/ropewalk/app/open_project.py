@@ -49,9 +49,7 @@ def open_project(
     code: bool = True,
 ) -> Opened:
     """Open the app of a project: the nearest directory with a `ropewalk.toml`, upward."""
-    if directory is not None and not Path(directory).is_dir():
-        why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
-        raise ConfigError(f"{directory}: {why}")
+    _check_directory(directory)
     config, unchecked = read_config(directory), tuple[str, ...]()
     if not code:
         config, unchecked = without_code(config)
@@ -100,6 +98,12 @@ def open_project(
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app
+
+
+def _check_directory(directory: Path | str | None) -> None:
+    if directory is not None and not Path(directory).is_dir():
+        why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
+        raise ConfigError(f"{directory}: {why}")
 
 
 def configured_store(
