@@ -87,14 +87,13 @@ def open_project(
     context.project, context.config = str(config.directory), config
     context.store_settings = store or named.store, named.sync, engine or named.engine, named.retention
     context.models, context.claude, context.n8n_tools = config.models, config.claude, config.n8n_tools
-    context.cache_ttl = config.cache_ttl
+    context.cache_ttl, context.retention = config.cache_ttl, named.retention
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     cards = context.definitions.cards
     cards.effects, cards.directory = config.plans.effects, config.directory
     _limit_plans(config.plans)
     context.untrusted = () if config.untrusted is None else tuple(config.untrusted.servers)
     context.unchecked, context.definitions.imports_code = unchecked, code
-    context.retention = named.retention
     flows, jobs = FlowList(config.directory, config.tool_flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
