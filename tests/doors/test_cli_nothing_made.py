@@ -27,7 +27,7 @@ def test_a_directory_without_a_project_is_told_and_left_as_it_is(project, tmp_pa
     empty = tmp_path_factory.mktemp("empty")
     for words in (("runs", "ls"), ("tools", "ls"), ("tools", "stats"), ("tools", "learnt"), ("runs", "show", "x")):
         done = project(*words, "-C", str(empty))
-        assert f"warning: -C {empty}: no ropewalk.toml in it or a parent directory" in done.err, words
+        assert f"warning: project directory {empty}: no ropewalk.toml in it or a parent directory" in done.err, words
         assert files(empty) == set(), words
     assert project("runs", "ls", "-C", str(empty)).out == "no runs\n"
     assert project("doctor", "-C", str(empty)).out.count("no ropewalk.toml") == 1
@@ -35,7 +35,7 @@ def test_a_directory_without_a_project_is_told_and_left_as_it_is(project, tmp_pa
     assert files(empty) == set()
     done = project("runs", "ls", "-C", str(project.home / "shout.yaml"))
     assert done.code == 2
-    assert "shout.yaml: is a file; name its directory" in done.err
+    assert f"project directory {project.home / 'shout.yaml'}: is a file; name its directory" in done.err
 
 
 @pytest.mark.parametrize(

@@ -414,14 +414,17 @@ def directory(near: Path | None, project: Path | None) -> Path:
 def _existing_directory(project: Path) -> Path:
     if not project.is_dir():
         reason = "is a file; name its directory" if project.exists() else "there is no such directory"
-        raise ConfigError(f"-C {project}: {reason}")
+        raise ConfigError(f"project directory {project}: {reason}")
     return project
 
 
 def warn_without(project: Path | None) -> None:
     """Warn if the directory of the command line belongs to no project, so that all settings are defaults."""
     if project is not None and find_config_file(_existing_directory(project)) is None:
-        notify(f"warning: -C {project}: no {CONFIG_FILE} in it or a parent directory; using defaults", logging.WARNING)
+        notify(
+            f"warning: project directory {project}: no {CONFIG_FILE} in it or a parent directory; using defaults",
+            logging.WARNING,
+        )
 
 
 def _run_directory(project: Path | None) -> Path | None:
