@@ -464,7 +464,7 @@ async def test_a_run_that_kills_its_processes_is_parked_and_the_others_continue(
         assert isinstance(queue, RunQueue)
         worker = make_worker(app, queue)
         await worker.take_runs()
-        await until(lambda: project.at_once == 1)
+        await until(lambda: project.at_once)
         await worker.take_runs()
         assert project.calls == ["1"]
         project.go.set()
