@@ -36,6 +36,16 @@ def load(folder: Path | str) -> Set:
     return Set(folder.name, tools, queries)
 
 
+def in_other_languages(one: Set) -> list[Set]:
+    """The tools of a set with their requests in select_languages.jsonl: those seen while developing, and the others."""
+    rows = _lines(Path(__file__).with_name("select_languages.jsonl"), "query", "gold", "set", "part")
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["set"] == one.name:
+            parts.setdefault(row["part"], []).append(row)
+    return [Set(f"{one.name}, other languages, {part}", one.tools, queries) for part, queries in parts.items()]
+
+
 def _lines(path: Path, *keys: str) -> list[dict[str, Any]]:
     if not path.is_file():
         raise SystemExit(f"there is no {path}; a folder has tools.jsonl and queries.jsonl")

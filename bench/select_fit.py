@@ -1,6 +1,6 @@
 """Fit the weights of the selector's features, honestly: on all sets but one, and report that one.
 
-    python bench/select_fit.py FOLDER... [--minilm] [--sure N] [--write]
+    python bench/select_fit.py FOLDER... [--minilm | --multilingual] [--sure N] [--write]
 
 Each folder holds tools.jsonl and queries.jsonl (see select_data.py). The weights are of a linear model with a softmax
 over the candidates of each way to read a request (see hybrid.chance_by_way), every set counting the same, none below
@@ -25,7 +25,7 @@ import numpy as np
 
 from ropewalk.select import hybrid as weights
 from ropewalk.select.candidates import Candidates
-from ropewalk.select.embedding import MiniLM, Vectors, model_text
+from ropewalk.select.embedding import MiniLM, Multilingual, Vectors, model_text
 from ropewalk.select.features import FEATURE_NAMES, measure_features
 from ropewalk.select.hybrid import CANDIDATES, chance_by_way, log_size, match_evidence
 from ropewalk.select.index import Index
@@ -44,8 +44,8 @@ ASKED = 100  # requests of either kind that a small registry is asked, and of ea
 class Once:
     """A model that embeds a text once, in whatever registry it is."""
 
-    def __init__(self, model: MiniLM) -> None:
-        self.model, self.id, self.known = model, model.id, dict[str, np.ndarray]()
+    def __init__(self, model: MiniLM | Multilingual) -> None:
+        self.model, self.id, self.scale, self.known = model, model.id, model.scale, dict[str, np.ndarray]()
 
     def embed_documents(self, texts: list[str]) -> np.ndarray:
         return np.stack([self.embed_query(text) for text in texts])
@@ -78,7 +78,7 @@ def prepare(one: Set, minilm: Once | None) -> tuple[Index, Vectors | None]:
 
 
 def case(index: Index, vectors: Vectors | None, query: dict[str, Any]) -> Case:
-    near = None if vectors is None else vectors.near(query["query"], index.size)
+    near = None if vectors is None else vectors.scale.convert(vectors.near(query["query"], index.size))
     reading = Reading(index, read_request(query["query"]))
     found = Candidates(index, reading)
     slots = found.find(None, CANDIDATES, near)
@@ -213,11 +213,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--minilm", nargs="?", const="", help="fit with MiniLM too (an ONNX file)")
+    parser.add_argument("--multilingual", action="store_true", help="fit with the multilingual model too")
     parser.add_argument("--sure", type=int, help="fit SURE on so many folders, the first: none has tools for another's")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     sets = [load(folder) for folder in given.folders]
-    models = [None] if given.minilm is None else [None, Once(MiniLM(given.minilm or None))]
+    models: list[Once | None] = [None]
+    if given.multilingual:
+        models.append(Once(Multilingual()))
+    elif given.minilm is not None:
+        models.append(Once(MiniLM(given.minilm or None)))
     tables: dict[str, dict[str, float]] = {
         "WEIGHTS_WITHOUT_MODEL": weights.WEIGHTS_WITHOUT_MODEL,
         "WEIGHTS_WITH_MODEL": weights.WEIGHTS_WITH_MODEL,

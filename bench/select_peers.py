@@ -49,16 +49,16 @@ class Contender:
 class Ropewalk(Contender):
     restricts = True
 
-    def __init__(self, given: Any, strategy: str = "hybrid", model: bool = False, learn: bool = False) -> None:
-        self.strategy, self.learn, self.embedder = strategy, learn, None
+    def __init__(self, given: Any, strategy: str = "hybrid", model: str = "none", learn: bool = False) -> None:
+        self.strategy, self.learn, self.embedder = strategy, learn, model
         if strategy != "hybrid":
             self.most = 300
-        if model:
-            if given.minilm is None:
-                raise Missing("not asked for: --minilm")
+        if model != "none" and vars(given)[model] is None:
+            raise Missing(f"not asked for: --{model}")
+        if model == "minilm" and given.minilm:
             from ropewalk.select.embedding import MiniLM
 
-            self.embedder = MiniLM(given.minilm or None)
+            self.embedder = MiniLM(given.minilm)
 
     def build(self, tools: list[dict[str, Any]]) -> None:
         from ropewalk.select.selector import Selector
@@ -173,7 +173,8 @@ class Haystack(Contender):
 CONTENDERS: dict[str, Callable[[Any], Contender]] = {
     "ropewalk": Ropewalk,
     "ropewalk, defaults": AsShipped,
-    "ropewalk + MiniLM": lambda given: Ropewalk(given, model=True),
+    "ropewalk + MiniLM": lambda given: Ropewalk(given, model="minilm"),
+    "ropewalk + multilingual": lambda given: Ropewalk(given, model="multilingual"),
     "ropewalk learning": lambda given: Ropewalk(given, learn=True),
     "documented formula": lambda given: Ropewalk(given, strategy="legacy_hybrid"),
     "bm25s": Bm25s,

@@ -1,6 +1,7 @@
 """How well and how fast tools are selected, beside BM25, the documented formula, and other libraries.
 
-    python bench/select.py FOLDER... [--minilm [MODEL.onnx]] [--only NAME...] [--misspelt] [--learnt] [--json OUT]
+    python bench/select.py FOLDER... [--minilm [MODEL.onnx]] [--multilingual] [--only NAME...] [--misspelt]
+        [--languages] [--learnt] [--json OUT]
     python bench/select.py FOLDER FOLDER... --reliability
 
 A folder holds tools.jsonl {name, description, category?, inputSchema?} and queries.jsonl {query, gold: [names],
@@ -17,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from select_data import MEASURES, Set, load, mean, measure
+from select_data import MEASURES, Set, in_other_languages, load, mean, measure
 from select_peers import CONTENDERS, Contender, Missing
 
 SHOWN = ("hit@1", "recall@1", "recall@3", "recall@5", "recall@10", "all@5", "MRR", "nDCG@10")
@@ -137,8 +138,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="select.py", description="How well and how fast tools are selected.")
     parser.add_argument("folders", nargs="+", help="folders with tools.jsonl and queries.jsonl")
     parser.add_argument("--minilm", nargs="?", const="", help="MiniLM too: an ONNX file, else the packaged one")
+    parser.add_argument("--multilingual", action="store_const", const=True, help="the multilingual model too")
     parser.add_argument("--only", nargs="+", choices=list(CONTENDERS), help="only these")
     parser.add_argument("--misspelt", action="store_true", help="also with a quarter of the long words misspelt")
+    parser.add_argument("--languages", action="store_true", help="also with requests in other languages than English")
     parser.add_argument("--learnt", action="store_true", help="also with eight remembered requests for each tool")
     parser.add_argument("--reliability", action="store_true", help="only what scores are worth on sets not fitted on")
     parser.add_argument("--json", help="write the figures here too")
@@ -156,6 +159,8 @@ def main() -> None:
     for folder in given.folders if not given.reliability else ():
         one = load(folder)
         out[one.name] = show(one, given)
+        for other in in_other_languages(one) if given.languages else ():
+            out[other.name] = show(other, given)
         if given.misspelt:
             slips = with_slips(one)
             contender = CONTENDERS["ropewalk"](given)

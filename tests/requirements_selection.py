@@ -40,7 +40,9 @@ SELECT-LEARN-6      learning raises the tools that were used and harms no others
 SELECT-LEARN-7      what one source can teach is limited
 SELECT-OPTION-3     a score equal to the threshold is kept
 SELECT-MODEL-1      embeddings through a protocol; vectors cached by id and text hash
-SELECT-MODEL-2      an offline MiniLM without torch
+SELECT-MODEL-2      an offline MiniLM without torch, and an offline model for many languages
+SELECT-MODEL-3      models of any scale rank alike; a model counts more where words say little
+SELECT-MODEL-4      one setting names the model for every interface
 SELECT-APP-1        app.selector is kept current as tools and MCP servers come and go
 SELECT-CLI-1        ropewalk tools select QUERY
 SELECT-CLI-2        ropewalk tools learnt shows, exports and forgets what was learnt

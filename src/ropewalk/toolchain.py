@@ -169,7 +169,7 @@ def initialize_selector(
         InvalidTool: A tool is wrong, or two have the same name.
     """
     global _selector
-    selector = Selector(tools, keeper=lambda: default_app().store, intents=intents)
+    selector = default_app().context.selection.new(tools, keeper=lambda: default_app().store, intents=intents)
     with _lock:
         _selector = selector
 

@@ -101,6 +101,34 @@ def test_doctor_finds_a_good_project_well(project):
     assert "no problems found" in project("doctor").out
 
 
+def test_doctor_and_select_use_the_embedding_model_of_the_project(project):
+    settings = (project.home / "ropewalk.toml").read_text()
+    project.write("ropewalk.toml", f'{settings}[selector]\nmodel = "toy:Toy"\n')
+    project.write("toy.py", TOY.replace("id =", "name ="))
+    found = {f["name"]: f for f in project("doctor", "--json").data["findings"]}
+    assert found["selection"]["state"] == "fault"
+    assert "an embedder must be an object with id" in found["selection"]["message"]
+    project.write("toy.py", TOY)
+    found = {f["name"]: f for f in project("doctor", "--json").data["findings"]}
+    assert (found["selection"]["state"], found["selection"]["message"].split()[-1]) == ("ok", "toy:Toy")
+    request = ("tools", "select", "xqz", "--threshold", "0", "--json")
+    assert project(*request).data["results"][0]["name"] == "add"
+    assert project(*request, "--model", "none").data["results"] != project(*request).data["results"]
+    assert project(*request, "--model", "non").code == 2
+
+
+TOY = """
+import numpy as np
+
+class Toy:
+    id = "toy"
+    def embed_query(self, text):
+        return np.array([1, "xqz" in text or "numbers" in text])
+    def embed_documents(self, texts):
+        return np.stack([self.embed_query(text) for text in texts])
+"""
+
+
 def test_doctor_tells_a_damaged_store_and_touches_nothing(project):
     assert project("run", "shout.yaml", "--input", '{"text": "a"}').code == 0
     store = project.home / "runs.db"

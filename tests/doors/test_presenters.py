@@ -87,36 +87,27 @@ def test_every_command_suggests_the_id_of_a_run(ran: Any, words: tuple[str, ...]
     assert "to search another store, add -C PROJECT or --store URL" in done.err
 
 
-def test_selected_tools_come_with_the_servers_that_are_missing(ran: Any) -> None:
+def test_selected_tools_flows_and_saved_plans_come_with_the_way_to_run_them(ran: Any) -> None:
     async def ask(client: httpx2.AsyncClient) -> Any:
-        return (await client.post("/api/tools/select", json={"query": "add numbers"})).json()
+        queries = ("ask whether to ship it", "greet somebody twice", "add two numbers")
+        return [(await client.post("/api/tools/select", json={"query": query})).json() for query in queries]
 
-    selected = ran("tools", "select", "add numbers", "--json").data
-    answer = over_http(ran.home, ask)
-    assert selected.keys() == answer.keys()
-    assert selected["failures"] == answer["failures"] == {}
-    assert [item["name"] for item in selected["results"]] == [item["name"] for item in answer["results"]]
-
-
-def test_flows_and_saved_plans_are_selected_beside_tools_with_the_way_to_run_them(ran: Any) -> None:
     async def save() -> None:
         async with App.open(ran.home) as app:
             await app.plans.save_plan("greet_twice", "return await upper(text='hi hi')", "Greet somebody twice.")
 
-    async def ask(client: httpx2.AsyncClient) -> Any:
-        queries = ("ask whether to ship it", "greet somebody twice", "add two numbers")
-        answers = [(await client.post("/api/tools/select", json={"query": query, "threshold": 0})) for query in queries]
-        return [answer.json()["results"][0] for answer in answers]
-
     asyncio.run(save())
-    flow, plan, tool = [{key: row.get(key) for key in ("name", "source", "flow")} for row in over_http(ran.home, ask)]
-    assert flow == {"name": "ask", "source": "flow", "flow": "ask.yaml"}
-    assert plan == {"name": "plans:greet_twice", "source": "plan", "flow": None}
-    assert tool == {"name": "add", "source": "local", "flow": None}
-    done = ran("tools", "select", "ask whether to ship it", "--threshold", "0")
-    assert "ask is a flow: ropewalk run ask.yaml" in done.out
-    listed = ran("tools", "select", "greet somebody twice", "--json").data["results"]
-    assert (listed[0]["name"], listed[0]["source"]) == ("plans:greet_twice", "plan")
+    answers = over_http(ran.home, ask)
+    assert [{key: answer["results"][0].get(key) for key in ("name", "source", "flow")} for answer in answers] == [
+        {"name": "ask", "source": "flow", "flow": "ask.yaml"},
+        {"name": "plans:greet_twice", "source": "plan", "flow": None},
+        {"name": "add", "source": "local", "flow": None},
+    ]
+    assert "ask is a flow: ropewalk run ask.yaml" in ran("tools", "select", "ask whether to ship it").out
+    selected = ran("tools", "select", "greet somebody twice", "--json").data
+    assert selected.keys() == answers[1].keys()
+    assert selected["failures"] == answers[1]["failures"] == {}
+    assert selected["results"] == answers[1]["results"]
 
 
 def test_a_definition_has_the_same_content_over_http_and_mcp(ran: Any) -> None:

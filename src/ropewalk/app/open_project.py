@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..config.modules import import_tools
 from ..config.project import LOCK_FILE, read_config
-from ..config.settings import PlanSettings
+from ..config.settings import NO_EMBEDDER, PlanSettings
 from ..config.toml import TomlFile, file_exists
 from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
 from ..errors import display_path as shown
@@ -49,9 +49,7 @@ def open_project(
     code: bool = True,
 ) -> Opened:
     """Open the app of a project: the nearest directory with a `ropewalk.toml`, upward."""
-    if directory is not None and not Path(directory).is_dir():
-        why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
-        raise ConfigError(f"{directory}: {why}")
+    _check_directory(directory)
     config, unchecked = read_config(directory), tuple[str, ...]()
     if not code:
         config, unchecked = without_code(config)
@@ -82,24 +80,30 @@ def open_project(
         engine=engine or named.engine,
         settings=config.worker_settings,
         secrets=config.secrets,
+        selector_model=config.selector_model,
     )
     context = app.context
     context.http_secrets = frozenset(config.http_secrets)
     context.project, context.config = str(config.directory), config
     context.store_settings = store or named.store, named.sync, engine or named.engine, named.retention
     context.models, context.claude, context.n8n_tools = config.models, config.claude, config.n8n_tools
-    context.cache_ttl = config.cache_ttl
+    context.cache_ttl, context.retention = config.cache_ttl, named.retention
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     cards = context.definitions.cards
     cards.effects, cards.directory = config.plans.effects, config.directory
     _limit_plans(config.plans)
     context.untrusted = () if config.untrusted is None else tuple(config.untrusted.servers)
     context.unchecked, context.definitions.imports_code = unchecked, code
-    context.retention = named.retention
     flows, jobs = FlowList(config.directory, config.tool_flows), app.jobs
     jobs.flow_tools = FlowTools(context.definitions, flows, jobs.make_tool, jobs.connect_for)
     jobs.sources.append(jobs.flow_tools)
     return app
+
+
+def _check_directory(directory: Path | str | None) -> None:
+    if directory is not None and not Path(directory).is_dir():
+        why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
+        raise ConfigError(f"{directory}: {why}")
 
 
 def configured_store(
@@ -138,10 +142,18 @@ def without_code(config: Config) -> tuple[Config, tuple[str, ...]]:
         "providers": [name for name in config.providers if name not in documents],
         "backends": config.backends,
         "flows": [pattern for pattern in config.tool_flows if ".py" in pattern],
+        "selector model": [config.selector_model] if ":" in config.selector_model else [],
     }
     failures = {name: NOT_LOADED for kind in ("servers", "providers", "backends") for name in parts[kind]}
     reduced = replace(
-        config, modules=(), servers={}, untrusted=None, providers=documents, backends={}, failures=failures
+        config,
+        modules=(),
+        servers={},
+        untrusted=None,
+        providers=documents,
+        backends={},
+        failures=failures,
+        selector_model=NO_EMBEDDER if parts["selector model"] else config.selector_model,
     )
     return reduced, tuple(f"{kind} {', '.join(names)}" for kind, names in parts.items() if names)
 

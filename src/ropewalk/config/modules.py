@@ -1,7 +1,8 @@
-"""Import the Python modules that `[tools] modules` names, and collect their tools.
+"""Import the Python modules that a project names, and collect their tools.
 
-`App.open` calls `import_tools`. This runs the user's code with the user's rights; nothing else in this package does.
-The other functions find the module's file and explain a failed import.
+`App.open` calls `import_tools`; `import_object` imports a class that a setting names. Both run the user's code with
+the user's rights; nothing else in this package does. The other functions find the module's file and explain a failed
+import.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from ..errors import ConfigError, Place, describe_exception, display_path
 from ..values import did_you_mean
 from .settings import Config
 from .toml import TomlFile, raise_all
 
+Setting: TypeAlias = tuple[str, str]
+"""The section and the key of a setting, for messages."""
+_MODULES: Final = ("tools", "modules")
 _MARKER = "__ropewalk_tool__"
 _NEVER_FRESH = ("ropewalk", "__main__")
 _DIRECTORIES = "ropewalk_directory_"
@@ -37,16 +41,12 @@ def is_marked(value: Any) -> bool:
 def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> list[Any]:
     """Import the configured modules and return their tools."""
 
-    # The directory of `ropewalk.toml` is importable.
-    directory = str(config.directory)
-    if config.modules and directory not in sys.path:
-        sys.path.insert(0, directory)
     tools: list[Any] = []
     errors: list[ConfigError] = []
     for name in config.modules:
         try:
             with printing_to_stderr():
-                module = _import_module(name, config)
+                module = _import_module(name, config, _MODULES)
         except ConfigError as error:
             errors.append(error)
             continue
@@ -55,6 +55,18 @@ def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> 
                 tools.append(value)
     raise_all(errors)
     return tools
+
+
+def import_object(name: str, config: Config, setting: Setting) -> Any:
+    """Import `MODULE:NAME`, which a setting names, and return what the module has by that name."""
+    module_name, _, attribute = name.partition(":")
+    with printing_to_stderr():
+        module = _import_module(module_name, config, setting)
+    if not hasattr(module, attribute):
+        near = did_you_mean(attribute, vars(module))
+        hint = f"; did you mean {near}?" if near else ""
+        raise setting_error(f"module {module_name!r} has no {attribute!r}{hint}", config, setting)
+    return getattr(module, attribute)
 
 
 @contextmanager
@@ -108,12 +120,15 @@ def _modules_in(directory: Path) -> dict[str, ModuleType]:
     return result
 
 
-def _import_module(name: str, config: Config) -> ModuleType:
+def _import_module(name: str, config: Config, setting: Setting) -> ModuleType:
+    # The directory of `ropewalk.toml` is importable.
+    if str(config.directory) not in sys.path:
+        sys.path.insert(0, str(config.directory))
     if not all(name.split(".")) or any(sign in name for sign in "/\\\0"):
-        raise _invalid_name_error(name, config)
+        raise _invalid_name_error(name, config, setting)
     project_file = _own_file(name, config.directory)
     if project_file is None and _module_of_path(name, config) is not None:
-        raise _not_found_error(name, config)  # Importing `t.py` would import `t` first.
+        raise _not_found_error(name, config, setting)  # Importing `t.py` would import `t` first.
     try:
         imported = sys.modules.get(name)
         if imported is not None and project_file is not None and not _comes_from(imported, project_file):
@@ -123,10 +138,10 @@ def _import_module(name: str, config: Config) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise _not_found_error(name, config) from None
-        raise _import_error(name, error, config) from error
+            raise _not_found_error(name, config, setting) from None
+        raise import_error(f"importing {name!r}", error, config, setting) from error
     except (Exception, SystemExit) as error:  # a module can raise anything while it is imported
-        raise _import_error(name, error, config) from error
+        raise import_error(f"importing {name!r}", error, config, setting) from error
 
 
 def _own_file(name: str, directory: Path) -> Path | None:
@@ -166,32 +181,40 @@ def _module_of_path(name: str, config: Config) -> str | None:
     return module if fits and _own_file(module, config.directory) is not None else None
 
 
-def _invalid_name_error(name: str, config: Config) -> ConfigError:
+def _invalid_name_error(name: str, config: Config, setting: Setting) -> ConfigError:
     stem = name.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".py")
     right = stem if stem and all(stem.split(".")) and "\0" not in stem else "mytools"
     module = _module_of_path(name, config)
     if module is not None:
-        message = f"[tools] modules: {name!r} is a file; its module is {module!r}"
-        return ConfigError(message, place=_place_of_setting(config))
-    return ConfigError(
-        f"[tools] modules: {name!r} is not the name of a module; write a name such as {right!r} or "
+        return setting_error(f"{name!r} is a file; its module is {module!r}", config, setting)
+    return setting_error(
+        f"{name!r} is not the name of a module; write a name such as {right!r} or "
         f"'package.{right}', which is searched for in {config.directory} and on the Python path",
-        place=_place_of_setting(config),
+        config,
+        setting,
     )
 
 
-def _not_found_error(name: str, config: Config) -> ConfigError:
+def _not_found_error(name: str, config: Config, setting: Setting) -> ConfigError:
     here = [p.stem for p in config.directory.glob("*.py")] + [
         p.parent.name for p in config.directory.glob("*/__init__.py")
     ]
     near = _module_of_path(name, config) or did_you_mean(name, here)
     hint = f"; did you mean {near}?" if near else f"; it is searched for in {config.directory} and on the Python path"
-    return ConfigError(f"[tools] modules: there is no module {name!r}{hint}", place=_place_of_setting(config))
+    return setting_error(f"there is no module {name!r}{hint}", config, setting)
 
 
-def _import_error(name: str, error: BaseException, config: Config) -> ConfigError:
+def import_error(work: str, error: BaseException, config: Config, setting: Setting) -> ConfigError:
+    """Return the error for code of the project that raised."""
     why, place = describe_import_error(error, config.directory)
-    return ConfigError(f"[tools] modules: importing {name!r} failed: {why}", place=place or _place_of_setting(config))
+    return setting_error(f"{work} failed: {why}", config, setting, place)
+
+
+def setting_error(message: str, config: Config, setting: Setting, place: Place | None = None) -> ConfigError:
+    """Return the error for a setting, at a place or where `ropewalk.toml` has the setting."""
+    if place is None and config.file is not None:
+        place = TomlFile(config.file).place_of(setting)
+    return ConfigError(f"[{setting[0]}] {setting[1]}: {message}", place=place)
 
 
 def describe_import_error(error: BaseException, directory: Path) -> tuple[str, Place | None]:
@@ -213,9 +236,3 @@ def _source_line(file: Path, number: int) -> str:
         return file.read_text(encoding="utf-8", errors="replace").splitlines()[number - 1]
     except (OSError, IndexError):  # gone or changed meanwhile: the place is still useful
         return ""
-
-
-def _place_of_setting(config: Config) -> Place | None:
-    if config.file is None:
-        return None
-    return TomlFile(config.file).place_of(("tools", "modules"))

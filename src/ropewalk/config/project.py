@@ -26,6 +26,7 @@ from .python_flows import python_flows
 from .secrets import secret_names
 from .servers import SERVERS_FILE, read_backends, read_providers, read_servers, read_worker_settings
 from .settings import (
+    NO_EMBEDDER,
     BudgetSettings,
     Config,
     Limits,
@@ -40,6 +41,7 @@ from .toml import SECTIONS, TomlFile, file_exists
 
 CONFIG_FILE: Final = "ropewalk.toml"
 LOCK_FILE: Final = "ropewalk.lock"
+PHRASE_FILE: Final = "ropewalk.phrases"
 PROJECT_FLOWS: Final = ("*.yaml", "*.yml", "*.json", "*.py")
 """The definitions of a project that names none: those in the directory of `ropewalk.toml`, JSON with a `kind`."""
 
@@ -53,6 +55,8 @@ def _check_sections(table: TomlFile) -> None:
                 raise table.unknown_key_error((name,), known)
             if name in SECTIONS:
                 table.data[name] = table.check_table((name,), SECTIONS[name])
+    with table.collecting_errors():
+        _check_secrets(table)
 
 
 def read_config(directory: Path | str | None = None, *, environ: Mapping[str, str] = os.environ) -> Config:
@@ -76,8 +80,6 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         allow_hosts = _read_allowed_hosts(table)
     with table.collecting_errors():
         store_url = _read_store_url(table, project_directory, environ)
-    with table.collecting_errors():
-        _check_secrets(table)
     with table.collecting_errors():
         models = read_models(table)
     table.raise_collected()
@@ -103,6 +105,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         retention=_read_retention(store.get("retention", {})),
         limits=Limits(**{key: value for key, value in data.get("limits", {}).items() if key != "tools"}),
         allow_hosts=allow_hosts,
+        selector_model=data.get("selector", {}).get("model", NO_EMBEDDER),
         models=models,
         claude=dict(data.get("claude", {})),
         n8n_tools=dict(data.get("n8n", {}).get("tools", {})),
@@ -124,7 +127,8 @@ def _read_cache_ttl(value: Any) -> dict[str, float]:
 
 def _read_files(directory: Path, data: Mapping[str, Any], providers: Mapping[str, Provider]) -> Iterator[Path]:
     """Yield the files whose content the configuration depends on."""
-    yield from (directory / name for name in (CONFIG_FILE, LOCK_FILE, data.get("mcp", {}).get("file") or SERVERS_FILE))
+    servers = data.get("mcp", {}).get("file") or SERVERS_FILE
+    yield from (directory / name for name in (CONFIG_FILE, LOCK_FILE, PHRASE_FILE, servers))
     yield from (Path(each.openapi) for each in providers.values() if each.openapi and "://" not in each.openapi)
 
 

@@ -160,6 +160,16 @@ class WorkerSettings:
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
 
+NO_EMBEDDER: Final = "none"
+EMBEDDERS: Final = (NO_EMBEDDER, "minilm", "multilingual")
+"""The embedding models of packages, by which tools are selected."""
+
+
+def is_embedder_name(value: object) -> bool:
+    """Return True for a name in EMBEDDERS, and for MODULE:CLASS."""
+    return isinstance(value, str) and (value in EMBEDDERS or re.fullmatch(r"[\w.]+:\w+", value) is not None)
+
+
 MODES: Final = ("auto", "legacy", "2026-07-28")
 """How to speak with an MCP server: ask it, with the older handshake, without one."""
 
@@ -376,6 +386,8 @@ class Config:
     retention: Retention | None = field(default_factory=Retention)
     # Hosts that an address from data may name although they are not public.
     allow_hosts: tuple[str, ...] = ()
+    # The embedding model by which tools are selected: a name in EMBEDDERS, or MODULE:CLASS.
+    selector_model: str = NO_EMBEDDER
     # The models by name; the default has the name "".
     models: Mapping[str, Any] = field(default_factory=dict)
     # Settings of Claude, of earlier versions.

@@ -23,7 +23,7 @@ from ..fast_dataclass import dataclass
 from ..source.load import decoded, is_file
 from ..source.locations import Lines
 from ..values import MAX_DEPTH, did_you_mean
-from .settings import CATCH_UP, MODES, QUESTIONS, RESOURCES, TRUST_HINTS
+from .settings import CATCH_UP, EMBEDDERS, MODES, QUESTIONS, RESOURCES, TRUST_HINTS, is_embedder_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +241,7 @@ MODEL_KEYS: Final[dict[str, ValueType]] = {
 }
 SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
     "tools": {"modules": _TEXTS, "flows": _TEXTS, "strict_output": _FLAG_OR_TEXTS, "cache_ttl": _CACHE_TTL},
+    "selector": {"model": ValueType(f"one of {', '.join(EMBEDDERS)}, or MODULE:CLASS", is_embedder_name)},
     "mcp_server": {
         "flows": _TEXTS,
         "stored": _FLAG,

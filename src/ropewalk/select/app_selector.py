@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import StoreError
+from ..config.settings import NO_EMBEDDER
+from ..errors import ConfigError, StoreError
 from ..journal.address import run_sync_in_thread
 from ..values import Json
 from .search import NEAR, first_exact
 
 if TYPE_CHECKING:
+    from ..config.settings import Config
     from ..journal.protocol import Store
     from ..tools.toolbox import Toolbox
+    from .embedding import Embedder
+    from .phrases import PhraseBook
     from .search import Results, Search
     from .selector import Selector
     from .usage import Rate
@@ -32,18 +36,56 @@ class Selection:
     # `rates` reads from the journal how often each tool succeeded in runs, whatever these were for.
 
     def __init__(
-        self, toolbox: Toolbox, store: Callable[[], Store], rates: Callable[[], Mapping[str, Rate]] = dict
+        self,
+        toolbox: Toolbox,
+        store: Callable[[], Store],
+        rates: Callable[[], Mapping[str, Rate]] = dict,
+        config: Callable[[], Config | None] = lambda: None,
     ) -> None:
         """Select among the tools of a toolbox."""
-        self._toolbox, self._store, self._rates = toolbox, store, rates
+        self._toolbox, self._store, self._rates, self._config = toolbox, store, rates, config
         self._past: tuple[float, Mapping[str, Rate]] = -MAX_AGE, {}
+        self._model: Embedder | str = NO_EMBEDDER
+
+    def set_model(self, model: Embedder | str) -> None:
+        """Set the embedding model of selectors that are made from now on."""
+        if isinstance(model, str) and model != NO_EMBEDDER:
+            from .embedders import check_name
+
+            check_name(model)
+        self._model = model
+
+    def open_model(self, name: str) -> Embedder:
+        """Open a model by its name, for this project."""
+        from .embedders import open_embedder
+
+        self._model = model = open_embedder(name, self._config())  # the next selector has the same
+        return model
+
+    def new(self, tools: Iterable[Any] = (), **options: Any) -> Selector:
+        """Return a selector over some tools, with the model of the app."""
+        from .selector import Selector
+
+        model: dict[str, Any] = {"embedder": self._model, "open_embedder": self.open_model}
+        return Selector(tools, phrases=self._phrase_book(), **model, **options)
+
+    def _phrase_book(self) -> PhraseBook:
+        """Return the usage phrases of the project's tools; without them if their file is wrong."""
+        from ..config.project import PHRASE_FILE
+        from .phrases import PhraseBook, read_phrase_book
+
+        config = self._config()
+        if config is not None:
+            try:
+                return read_phrase_book(config.directory / PHRASE_FILE)
+            except ConfigError as error:  # a selection needs no phrases
+                log.error("tools are selected without the phrases of the project: %s", error)
+        return PhraseBook()
 
     @cached_property
     def selector(self) -> Selector:
         """The selector over the tools that the toolbox has at the time."""
-        from .selector import Selector
-
-        selector = Selector(keeper=self._store, past=self._past_rates)
+        selector = self.new(keeper=self._store, past=self._past_rates)
         selector.follow(self._toolbox)
         return selector
 

@@ -22,6 +22,8 @@ MAX_POSTINGS_KEPT: Final = 15_000  # postings that are kept for `matches`; for m
 MAX_RATED_BY_CLAUSE: Final = 1_000  # clause by clause, those with most words of the request
 MAX_RATED_BY_MEANING: Final = 250  # by meaning, the best of those
 MAX_TOOLS_BY_MEANING: Final = 20_000  # all tools are compared by meaning if few have a word, but not more than these
+MAX_BY_PHRASES: Final = 16  # tools whose phrases are most like the request join the candidates
+RESERVED_BY_MODEL: Final = 4  # one place in so many is reserved for the tools that a model finds most similar
 RESERVED_BONUS: Final = 10.0  # is added to the rating of a tool with a reserved place; no rating is as high
 
 
@@ -56,6 +58,15 @@ class Candidates:
 
     def find(self, allowed: Array | None, limit: int, similarity_by_model: Array | None = None) -> Array:
         """Return the slots of the candidates, in order."""
+        slots = self._find_by_words(allowed, limit, similarity_by_model)
+        if not len(self.index.phrases):
+            return slots
+        likest = self.index.phrases.likest(self.reading, MAX_BY_PHRASES)
+        found: Array = np.union1d(slots, likest if allowed is None else likest[allowed[likest]])
+        return found
+
+    def _find_by_words(self, allowed: Array | None, limit: int, similarity_by_model: Array | None) -> Array:
+        """Return the slots of the tools that fit by words, by meaning and by a model, in order."""
 
         # Tools are rated by the words that they share with the request and with its best clause, and by meaning. Some
         # places are reserved for the best tools of each clause. With many tools only those with the most words are
@@ -73,6 +84,11 @@ class Candidates:
         if len(words) > 1 and len(rated) > per_clause > 0:
             reserved = words.argpartition(-per_clause, axis=1)[:, -per_clause:]
             rated[reserved[words[np.arange(len(words))[:, None], reserved] > 0]] += RESERVED_BONUS
+        # Reserve places for the tools that a model finds most similar.
+        if similarity_by_model is not None:
+            by_model = _zero_unless_allowed(similarity_by_model, allowed)
+            near = _positions_of_highest(by_model if pool is None else by_model[pool], limit // RESERVED_BY_MODEL)
+            rated[near] += RESERVED_BONUS
         if pool is not None and len(pool) < meanings and index.size <= MAX_TOOLS_BY_MEANING:
             all_rated: Array = np.zeros(index.size)
             all_rated[pool] = rated

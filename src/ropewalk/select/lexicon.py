@@ -22,7 +22,8 @@ Vector: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 COMMON: Final = 3e-4  # a word of this share of all text counts half
-TOGETHER: Final = 1024  # rows of vectors that are multiplied at once
+TOGETHER: Final = 1024  # rows of vectors that are multiplied at once, at most
+NUMBERS_TOGETHER: Final = TOGETHER * 384  # numbers in those rows, at most
 
 
 class Lexicon(WordList):
@@ -142,8 +143,9 @@ def products(rows: Vector, vector: Vector) -> Vector:
     """The product of each row with a vector, in steps that BLAS does not divide among threads: those would wait for
     one another, at the cost of all cores, longer than the whole takes."""
     out: Vector = np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), TOGETHER):
-        np.matmul(rows[start : start + TOGETHER], vector, out=out[start : start + TOGETHER])
+    step = min(TOGETHER, max(1, NUMBERS_TOGETHER // len(vector)))
+    for start in range(0, len(rows), step):
+        np.matmul(rows[start : start + step], vector, out=out[start : start + step])
     return out
 
 

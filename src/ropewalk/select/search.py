@@ -22,8 +22,8 @@ USUAL_LIMIT: Final = 8
 NEAR: Final = 0.1
 """The least score of a result for a model, lower than usual: near misses are better for it than nothing."""
 HOW_TO_ASK: Final = (
-    'Word a query as an operation and an object, in English: "create issue", "list open pull requests". '
-    "Send one query per task."
+    'Word each query as an operation and an object, in English: "create issue", "list open pull requests". '
+    "Send one query per task, all in one call."
 )
 QUERIES: Final[dict[str, Json]] = {
     "type": "array",

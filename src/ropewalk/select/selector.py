@@ -26,7 +26,9 @@ from ..journal.tool_usage import ToolUse, UseStore
 from ..notations.records import Record
 from ..tools.vendor_tools import LISTS, read_tool_list
 from ..values import Json, did_you_mean, gc_disabled
+from .embedders import check_name, open_embedder
 from .options import NoTools, Options, missing_libraries, read_options
+from .phrases import PhraseBook
 from .tool_card import Card, card_of
 from .usage import Rate, Usage, use_of
 
@@ -83,32 +85,37 @@ class Selector:
 
     Args:
         tools: Tools, or definitions `{name, description, ...}`.
-        embedder: An embedding model. Without one, built-in word vectors compare meanings.
+        embedder: An embedding model, or the name of one (`minilm`, `multilingual`, `MODULE:CLASS`), which is opened
+            when it is first needed. Without one, built-in word vectors compare meanings.
         keeper: Opens the store of what is learnt; called when it is first needed.
         intents: Replaces the table of the INTENT strategy.
         learn: Whether past successes and failures count in the ranking.
+        phrases: How people ask for the tools. By default those of well-known servers.
 
     Raises:
         InvalidTool: A tool is wrong, or two tools have one name.
         InvalidInput: The table of intents is wrong.
-        ConfigError: `embedder` is not an embedding model, or the extra `select` is missing.
+        ConfigError: `embedder` is neither an embedding model nor a name of one, or the extra `select` is missing.
     """
 
     def __init__(
         self,
         tools: Iterable[Tool | Mapping[str, Any]] = (),
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         keeper: Callable[[], UseStore] | None = None,
         intents: Mapping[str, Intent] | None = None,
         learn: bool = True,
         past: Callable[[], Mapping[str, Rate]] = dict,
+        open_embedder: Callable[[str], Embedder] = open_embedder,
+        phrases: PhraseBook | None = None,
     ) -> None:
-        self._past = past
+        self._past, self._open_embedder = past, open_embedder
+        self._phrases = PhraseBook() if phrases is None else phrases
         self._lock = threading.RLock()
         self._loaded_index: WordIndex | None = None
-        self._embedder = embedder
-        self._vectors = self._no_vectors()
+        self._embedder = check_name(embedder) if isinstance(embedder, str) else embedder
+        self._vectors = None if isinstance(embedder, str) else self._no_vectors()
         self._intents: Mapping[str, Intent] | None = None
         if intents is not None:
             from .legacy import table_of
@@ -140,13 +147,15 @@ class Selector:
         return self._loaded_index
 
     def _no_vectors(self) -> Vectors | None:
-        """Create an empty set of vectors, or None without a model."""
+        """Open the model and create an empty set of vectors, or return None without a model."""
         if self._embedder is None:
             return None
         if missing := missing_libraries():
             raise ConfigError(f"an embedding model needs {', '.join(missing)}: {install_command('select')}")
         from .embedding import Vectors
 
+        if isinstance(self._embedder, str):
+            self._embedder = self._open_embedder(self._embedder)
         return Vectors(self._embedder)
 
     # --- tools ---------------------------------------------------------------------------------
@@ -179,7 +188,10 @@ class Selector:
 
     @gc_disabled  # almost every object of an index lives on, so a collection would find nothing
     def _add(self, cards: list[Card]) -> None:
+        cards = [replace(card, phrases=self._phrases.phrases_of(card)) for card in cards]
         with self._lock:
+            if self._vectors is None and cards:
+                self._vectors = self._no_vectors()  # the first tool opens the model
             if self._vectors is None or not cards:
                 self._index.add(cards)
                 return
@@ -235,7 +247,7 @@ class Selector:
         cards = _cards(tools)
         with self._lock:
             before = self._loaded_index, self._vectors
-            self._loaded_index, self._vectors = None, self._no_vectors()
+            self._loaded_index, self._vectors = None, None
             try:
                 self._add_in_chunks(cards)
             except BaseException:  # for example, the model fails: restore the old tools
@@ -346,6 +358,8 @@ class Selector:
             with self._lock:
                 vectors = self._current_vectors()
             vectors.query(request.text)
+            if settings.strategy == "hybrid":
+                vectors.scale  # noqa: B018 - the model measures it
         with self._lock:
             near = self._current_vectors().near(request.text, self._index.size) if use_model else None
             rates = self._usage.rates() if self._learn else {}
@@ -354,6 +368,8 @@ class Selector:
 
                 memory = self._usage.memory() if self._learn else None
                 index = cast("Index", self._index)  # with the extra `select` there is no other
+                if near is not None:
+                    near = self._current_vectors().scale.convert(near)
                 return select_hybrid(index, request, settings, near, memory, rates, past)
             question = Question(self._index, request, intents, intent, None if near is None else near.tolist())
             return select_legacy(question, settings, rates, past)

@@ -23,7 +23,8 @@ HINTS: Final = ("readOnlyHint", "destructiveHint")
 class Card:
     """A tool as the selector sees it."""
 
-    # `key` is its unique id (`namespace:name`). `hints` are the annotations of HINTS that are true.
+    # `key` is its unique id (`namespace:name`). `hints` are the annotations of HINTS that are true. `phrases` say how
+    # people ask for it.
 
     key: str
     name: str
@@ -33,6 +34,7 @@ class Card:
     input_schema: Json
     texts: tuple[str, str, str, str, str]
     hints: frozenset[str] = frozenset()
+    phrases: tuple[str, ...] = ()
 
 
 def card_of(tool: Tool | Mapping[str, Any]) -> Card:

@@ -55,6 +55,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tools stats": ("tools:stats", "Show calls, failures and durations of each tool in past runs."),
     "tools pin": ("tools:pin", "Compare the tools of MCP servers with the approved ones, and approve changes."),
     "tools import": ("import_servers:import_servers", "Copy the MCP servers of another program to `ropewalk.toml`."),
+    "tools describe": ("describe:describe", "Write how people ask for each tool, so that selection finds it."),
     "tools stubs": ("stubs:stubs", "Write the types of the tools of servers for type checkers and editors."),
     "tools login": ("login:login", "Log in at an MCP server in a browser."),
     "tools logout": ("login:logout", "Delete the login at an MCP server."),

@@ -30,7 +30,7 @@ from ...app.preflight import misplaced, unmatched_strict
 from ...check import UNKNOWN_TOOL
 from ...config.models import ModelSettings
 from ...config.project import find_config_file, read_config
-from ...config.settings import Config
+from ...config.settings import NO_EMBEDDER, Config
 from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command, relative_paths
 from ...fast_dataclass import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
@@ -334,6 +334,7 @@ async def _check_app(app: App, report: Report, config: Config, store: str | None
     report.extend(_check_tools(app, config, silence))
     report.extend(Finding("limits", "fault", str(error)) for error in misplaced(app.settings.rates, app.toolbox))
     report.extend(Finding("tools", "note", text) for text in unmatched_strict(app.toolbox))
+    await check("selection", lambda: _check_selection(app, config), "[selector] model takes long to load")
     report.start("schedules")
     try:
         report.extend(await parts.within(_check_schedules(app), parts.limit))
@@ -401,6 +402,20 @@ def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
             separator = "\n" if "\n" in reason else "; "  # what a server wrote has lines of its own
             yield Finding(f"{kind} {name}", "note" if is_untrusted else "fault", f"{reason}{separator}{advice}")
     yield from _check_pins(app)
+
+
+def _check_selection(app: App, config: Config) -> Iterator[Finding]:
+    """Say which embedding model selects tools, and try it on one."""
+    if config.selector_model == NO_EMBEDDER:
+        if not missing_libraries():
+            yield Finding("selection", "ok", "strategy hybrid, without an embedding model")
+        return
+    try:
+        app.context.selection.new([{"name": "doctor"}])
+    except ConfigError as error:
+        yield Finding("selection", "fault", str(error))
+    else:
+        yield Finding("selection", "ok", f"strategy hybrid, with the embedding model {config.selector_model}")
 
 
 def _check_pins(app: App) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
-from ...errors import Action, InvalidInput, InvalidValue, NotFound, Remedy, StoreError, ToolError
+from ...errors import Action, ConfigError, InvalidInput, InvalidValue, NotFound, Remedy, StoreError, ToolError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
 from ...source.document import escape_invisible, json_text
@@ -305,6 +305,12 @@ _Namespace: TypeAlias = Annotated[
 ]
 
 
+_Model: TypeAlias = Annotated[
+    str | None,
+    Parameter(help="Embedding model: none, minilm, multilingual or MODULE:CLASS. [default: that of the project]"),
+]
+
+
 def _nothing_selected(
     query: str, among: str, near: list[dict[str, Any]], threshold: float | None, explain: bool
 ) -> list[str]:
@@ -325,6 +331,7 @@ def select(
     /,
     *,
     strategy: Strategy = None,
+    model: _Model = None,
     limit: Annotated[int | None, Parameter(help="Maximum number of tools. [default: 5]")] = None,
     threshold: Annotated[float | None, Parameter(help="Minimum score, from 0 to 1. [default: 0.3]")] = None,
     category: Annotated[str | None, Parameter(help="Only tools of this category.")] = None,
@@ -352,6 +359,8 @@ def select(
     async def work(app: App, _: Interrupts) -> Answer:
         from ...app.presenters import tool_selection
 
+        if model is not None:
+            _use_model(app, model)
         await app.connect()
         await app.jobs.connect_own()
         # Check names after connecting: only now are all tools and namespaces known.
@@ -377,6 +386,13 @@ def select(
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project)
+
+
+def _use_model(app: App, model: str) -> None:
+    try:
+        app.context.selection.set_model(model)
+    except ConfigError as error:
+        raise UsageError(f"--model: {error}") from error
 
 
 def _flow_lines(app: App, results: list[dict[str, Any]]) -> list[str]:

@@ -100,7 +100,7 @@ class Finder:
                 {"name": name, "description": message, "inputSchema": tools[name].input_schema}
                 for name, message in flows.items()
             ]
-            self._flows = flows, Selector(cards)
+            self._flows = flows, self._app.context.selection.new(cards)
         return self._flows[1]
 
     def note(self, asked: CallContext, found_by: Mapping[str, str]) -> None:
