@@ -43,6 +43,7 @@ nodes:
   - {id: first, type: tool, tool: async_step, params: {at: first}}
   - {id: long, type: tool, tool: wait_for_file, params: {at: long, name: go}}
 """
+PLAN = "from ropewalk import plan\n\n@plan\nasync def twice(n: int) -> int:\n    return 2 * n\n"
 WAITS = """
 kind: chain
 name: w
@@ -332,13 +333,18 @@ async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: p
         "often": Schedule(cron="* * * * * *", flow="c.yaml", input={"at": "often"}),
         "yearly": YEARLY,
         "gone": Schedule(cron="0 0 1 1 *", flow="gone.yaml"),
+        "python": Schedule(cron="0 0 1 1 *", flow="flows_of_years.py:twice", input={"n": 2}),
     }
     project = Project(tmp_path, schedules=schedules)
+    (tmp_path / "flows_of_years.py").write_text(PLAN)
     async with project.app() as app:
         await warn_of_idle_schedules(app)
         assert app.workers.executes_here
         said = capsys.readouterr().err
-        assert "nothing executes the schedules often, yearly, gone; start `ropewalk serve` or `ropewalk worker`" in said
+        assert (
+            "nothing executes the schedules often, yearly, gone, python; start `ropewalk serve` or `ropewalk worker`"
+            in said
+        )
         async with executing(ProjectVersions(app)):
             await until(lambda: "often" in project.calls)
             assert not app.workers.idle_schedules()
@@ -346,8 +352,12 @@ async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: p
             app.schedules.pause("yearly")
             by_hand = await app.schedules.run("yearly")
             assert (await app.wait(by_hand)).result == {"a": "yearly"}
-            with pytest.raises(NotFound):
-                await app.schedules.run("gone")
+            assert (await app.wait(await app.schedules.run("python"))).result == 4
+            assert [*await app.workers.broken()] == ["gone"]
+            del schedules["python"]  # the store has it, but a store does not choose files to import
+            for name in ("gone", "python"):
+                with pytest.raises(NotFound, match="no file"):
+                    await app.schedules.run(name)
         often = {row.name: row for row in app.schedules.list()}["often"]
         assert (often.paused, often.status, often.next) == (True, "completed", None)
         times = [row.id for row in app.runs.list() if row.id.startswith("schedule/often/")]
