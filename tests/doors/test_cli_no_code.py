@@ -65,6 +65,7 @@ def planted(project):
         "[providers.far]\nurl = 'http://127.0.0.1:1'\nopenapi = 'http://127.0.0.1:1/x.json'\n"
         "[backends.shell]\nkind = 'evil.part:Backend'\n[undo.tools]\n'own:x' = 'own:y'\n"
         "[schedules.s]\ncron = '0 0 * * *'\nflow = 'flows.py:sneaky'\n"
+        "[schedules.t]\ncron = '0 1 * * *'\nflow = 'chain.yaml'\n"
         "[limits.tools.'own:*']\nper_second = 1\n",
     )
     for name, text in DEFINITIONS.items():
@@ -108,6 +109,8 @@ def test_doctor_names_what_it_did_not_check_and_python_files_are_refused(planted
         assert f"not checked    {said}" in done.out
     assert "no server 'own'" not in done.out
     assert "server own" not in done.out
+    assert "- schedule t     chain.yaml at 0 1 * * * UTC; it was not checked with its code" in done.out
+    assert "✗ schedule" not in done.out, done.out
     planted.write("agent.yaml", "kind: agent\nname: a\nprompt: hi\ntools: [upper, 'own:x', sneaky]\nmax_rounds: 3\n")
     agent = planted("validate", "agent.yaml", "--no-code")
     assert (agent.code, "valid as far as it was checked: 3 unknown tools" in agent.out) == (0, True), agent.err

@@ -14,6 +14,7 @@ from ropewalk.plans import random as chance
 from ropewalk.plans import value as recorded
 from ropewalk.plans import wait_for as event
 from ropewalk.plans.interpret.language import KNOWN_NAMES
+from ropewalk.plans.program import Program
 from ropewalk.plans.read.tools import LANGUAGE_NAMES
 
 from .simulation import Simulation
@@ -108,6 +109,24 @@ def test_a_wrong_import_says_at_its_use_what_would_be_right() -> None:
         found = {each.name: [str(problem) for problem in app.check(each).problems] for each, _ in PROBLEMS}
         assert app.check(reads_record).problems == ()
     assert found == {each.name: [message] for each, message in PROBLEMS}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import ropewalk.plans", "import of ropewalk.plans is not supported; write from ropewalk.plans import NAME"),
+        (
+            "from ropewalk import ToolError",
+            "import of ropewalk is not supported; write from ropewalk.plans import NAME",
+        ),
+        ("from ropewalk.plans import *", "name what you import: from ropewalk.plans import NAME"),
+        ("from ropewalk.plans import approve\nask = approve", "approve can only be called: approve(...)"),
+        ("from ropewalk.plans import value as v\nlist(map(v, []))", "value can only be called: value(...)"),
+        ("from ropewalk.plans import now as n\nn = 2", "n is another name of now; use another name here"),
+    ],
+)
+def test_a_program_is_told_what_to_import(text: str, message: str) -> None:
+    assert [problem.message for problem in Program(text, {}, []).problems] == [message]
 
 
 def test_every_name_of_the_language_can_be_imported() -> None:

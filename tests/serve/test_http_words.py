@@ -114,7 +114,9 @@ def test_an_id_that_is_not_there_is_answered_with_the_most_similar_one(served: S
     of_run = [("GET", f"/api/runs/order-471{rest}", {}) for rest in ("", *runs, f"/content/{'0' * 64}")]
     verbs = ("stop", "retry", "undo", "resume", "fork", "approve", "send")
     of_run += [("POST", f"/api/runs/oder-4711/{verb}", {"event": "e"} if verb == "send" else {}) for verb in verbs]
+    served.post("/api/runs", {"document": ADD, "runId": "4711-is-an-id-that-nobody-writes", "wait": 20})
     asked = {"'order-4711'": [*of_run, ("GET", "/api/runs?after=order", {})]}
+    asked["'4711-is-an-id-that-nobody-writes'"] = [("GET", "/api/runs/4711-is", {})]
     asked["'chain-of-4711'"] = [(verb, "/api/definitions/chain/chain-4711", {}) for verb in ("GET", "DELETE")]
     asked["'chain-of-4711'"] += [
         ("GET", "/api/definitions/chain/chain-4711/drawing", {}),

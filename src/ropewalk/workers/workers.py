@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from ..config.settings import WorkerSettings
@@ -415,7 +415,10 @@ class Workers:
 
     async def _make_job(self, schedule: Mapping[str, Any], run_id: str) -> Job:
         app = self._app
-        loaded = await app.load_async(os.path.join(app.project or "", schedule["flow"]))
+        path = Path(app.project or "", schedule["flow"])
+        # A path may be a flow in a Python file. A row of a store must not choose a file to import; the settings may.
+        is_configured = any(item.flow == schedule["flow"] for item in app.settings.schedules.values())
+        loaded = await app.load_async(path if is_configured else str(path))
         job: Job = await app.jobs.make(
             loaded, definition_id=loaded.definition_id, run_id=run_id, input=schedule["input"]
         )

@@ -27,6 +27,7 @@ from cyclopts import Parameter, validators
 
 from ...app.open_project import NOT_LOADED
 from ...app.preflight import misplaced, unmatched_strict
+from ...app.python_file import NOT_IMPORTED
 from ...check import UNKNOWN_TOOL
 from ...config.models import ModelSettings
 from ...config.project import find_config_file, read_config
@@ -545,8 +546,8 @@ async def _check_schedules(app: App) -> list[Finding]:
         keywords = {problem.keyword for problem in getattr(error, "problems", ())}
         if error is None:
             findings.append(Finding(f"schedule {name}", "ok", text))
-        elif keywords == {UNKNOWN_TOOL} and app.context.unchecked:
-            findings.append(Finding(f"schedule {name}", "note", f"{text}; its tools were not checked"))
+        elif app.context.unchecked and keywords and keywords <= {UNKNOWN_TOOL, NOT_IMPORTED}:
+            findings.append(Finding(f"schedule {name}", "note", f"{text}; it was not checked with its code"))
         else:
             findings.append(Finding(f"schedule {name}", "fault", str(error)))
     return findings

@@ -268,6 +268,9 @@ def _unknown(node: ast.Name, scope: Scope, root: ProgramScope) -> None:
         names.update(name for name in current.slots if not name.startswith("·"))
         current = current.parent
     is_server = getattr(node, "is_server", False)
+    if node.id in LANGUAGE_NAMES:
+        root.refuse(node, f"{node.id} can only be called: {node.id}(...)")
+        return
     message = f"there is no server '{node.id}'" if is_server else f"name '{node.id}' is not defined"
     root.refuse(node, message, did_you_mean(node.id, sorted(root.namespaces if is_server else names)))
 

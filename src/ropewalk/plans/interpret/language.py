@@ -22,7 +22,7 @@ from ...expr.python.regex import FLAGS, Pattern
 from ...expr.python.scope import Getter, Language, Scope, Unsupported
 from ...expr.python.statements import Run
 from ...expr.python.values import Refused
-from ..read.imports import IMPORTS
+from ..read import imports
 from ..read.overlap import START
 from ..read.tools import LANGUAGE_NAMES
 from . import calls, classes, concurrency, locks, numbers, queues, records, tables
@@ -242,8 +242,8 @@ _TYPING: Final = ("typing", "__future__", "collections.abc", "typing_extensions"
 
 
 def _unknown_module(name: str) -> str:
-    if name in IMPORTS:
-        return f"import of {name} is not supported; write {IMPORTS[name]}"
+    if name.partition(".")[0] == "ropewalk":
+        return f"import of {name} is not supported; write {imports.IMPORTS.get(name, imports.IMPORTS[imports.PLANS])}"
     listed = ", ".join(sorted(module for module in KNOWN_MODULES if not module.startswith("_")))
     return f"import of {name} is not supported; call a tool, or use one of {listed}"
 

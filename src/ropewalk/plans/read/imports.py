@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from ...expr.python.tree import walk
 from ...values import did_you_mean
-from .. import MODULE as PLANS
+from .. import MODULE
 from .. import __all__ as NAMES
 from .problems import Problem, problem_at
 
 SERVERS: Final = "ropewalk.servers"
+PLANS: Final = MODULE
 IMPORTS: Final = {module: f"from {module} import NAME" for module in (SERVERS, PLANS)}
 """How a program imports from each module."""
 
