@@ -75,10 +75,10 @@ CALIBRATION: Final[dict[str, dict[str, float]]] = {
 }
 
 
-# Shares of known words: most requests in English have more than the first, most in another language less than the second.
+# Shares of known words: requests in English have more than the first, in other languages often less than the second.
 NATIVE_SHARE: Final = 0.7
 FOREIGN_SHARE: Final = 0.3
-# Words add nothing to the values of requests in another language, which says nothing against a tool that a model finds.
+# Words add nothing to the values of a request in another language. That says nothing against a tool that a model finds.
 # Right for the part "developed" of `bench/select_languages.jsonl` would be 2 with a model that knows many languages, and
 # about 0 with one that knows English. No model says which it is.
 FOREIGN_CONFIDENCE: Final = 1.0
