@@ -75,7 +75,7 @@ CALIBRATION: Final[dict[str, dict[str, float]]] = {
 }
 
 
-# Shares of known words: requests in English have more than the first, in other languages often less than the second.
+# Shares of known words: requests in English have more than the first, those in others often less than the second.
 NATIVE_SHARE: Final = 0.7
 FOREIGN_SHARE: Final = 0.3
 # Words add nothing to the values of a request in another language. That says nothing against a tool that a model finds.
