@@ -79,7 +79,7 @@ CALIBRATION: Final[dict[str, dict[str, float]]] = {
 NATIVE_SHARE: Final = 0.7
 FOREIGN_SHARE: Final = 0.3
 # Words add nothing to the values of a request in another language. That says nothing against a tool that a model finds.
-# Right for the part "developed" of `bench/select_languages.jsonl` would be 2 with a model that knows many languages, and
+# Right for the part "developed" of `bench/select_languages.jsonl` would be 2 with a model for many languages, and
 # about 0 with one that knows English. No model says which it is.
 FOREIGN_CONFIDENCE: Final = 1.0
 CANDIDATES: Final = 64  # tools that are measured
