@@ -291,13 +291,9 @@ def test_a_program_resumes_runs_only_when_it_asks_for_it(scene: Scene, word: str
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
-async def test_an_answered_run_continues_without_a_person(
-    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store: str
-) -> None:
-    address = request.getfixturevalue("postgres_url") if store == "postgres" else str(tmp_path / "x.db")
+async def test_an_answered_run_continues_without_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document = {"kind": "chain", "name": "w", "nodes": [{"id": "ask", "type": "wait", "event": "go"}]}
-    async with App(address) as app:
+    async with App(tmp_path / "x.db") as app:
         recovery = Recovery(app)
         for name in ("answered", "asked"):
             await app.run(document, run_id=name, park=True)

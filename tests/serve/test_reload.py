@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from patience import until
+from patience import BOUND, until
 from ropewalk import App
 from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.app.reload import Reload, Reloader
@@ -411,7 +411,7 @@ async def test_requests_are_answered_while_modules_are_imported(
 
     def passed() -> bool:
         entered.set()
-        return go.wait(10)
+        return go.wait(BOUND)
 
     monkeypatch.setitem(sys.modules, "reload_gate", SimpleNamespace(passed=passed))
     waits = "import reload_gate\nassert reload_gate.passed()\n"

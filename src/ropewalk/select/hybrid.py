@@ -75,6 +75,13 @@ CALIBRATION: Final[dict[str, dict[str, float]]] = {
 }
 
 
+# Shares of known words: requests in English have more than the first, those in others often less than the second.
+NATIVE_SHARE: Final = 0.7
+FOREIGN_SHARE: Final = 0.3
+# Words add nothing to the values of a request in another language. That says nothing against a tool that a model finds.
+# Right for the part "developed" of `bench/select_languages.jsonl` would be 2 with a model for many languages, and
+# about 0 with one that knows English. No model says which it is.
+FOREIGN_CONFIDENCE: Final = 1.0
 CANDIDATES: Final = 64  # tools that are measured
 # Confidence that a request repeats a remembered one: a logistic curve of their similarity, with this slope and middle.
 REPETITION_STEEPNESS: Final = 12.0
@@ -147,7 +154,8 @@ def rank(
     best_way = shares.argmax(0)
     order = (-chance).argsort(kind="stable")
     tool_count = len(index) if allowed is None else int(allowed.sum())
-    best_score = confidence(values, reading.shares, tool_count, has_model, shares if added is None else None)
+    foreign = foreign_share(reading) if has_model else 0.0
+    best_score = confidence(values, reading.shares, tool_count, has_model, shares if added is None else None, foreign)
     columns = np.arange(len(slots))
     if recalled is not None and added is not None and with_remembered is not None:
         place = with_remembered.places[order[0]]
@@ -260,7 +268,14 @@ def match_evidence(values: Array, shares: Array, usual_value: float, known: Arra
     return first_five, way.item(best) - middle
 
 
-def confidence(values: Array, shares: Array, tool_count: int, with_model: bool, known: Array | None = None) -> float:
+def foreign_share(reading: Reading) -> float:
+    """Return from 0 to 1 how likely a request is in another language than the lexicon, by its known words."""
+    return min(1.0, max(0.0, (NATIVE_SHARE - reading.known_share) / (NATIVE_SHARE - FOREIGN_SHARE)))
+
+
+def confidence(
+    values: Array, shares: Array, tool_count: int, with_model: bool, known: Array | None = None, foreign: float = 0.0
+) -> float:
     """Return how likely a tool for the request is among the first five, chosen from `tool_count` tools."""
     calibration = CALIBRATION["model" if with_model else "plain"]
     five, value = match_evidence(values, shares, calibration["usual"], known)
@@ -269,6 +284,7 @@ def confidence(values: Array, shares: Array, tool_count: int, with_model: bool, 
         + calibration["five"] * five
         + calibration["value"] * value
         + calibration["size"] * log_size(tool_count)
+        + FOREIGN_CONFIDENCE * foreign
     )
 
 

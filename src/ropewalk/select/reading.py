@@ -23,6 +23,7 @@ class WordReading(NamedTuple):
     informativeness: float
     vector_rows: tuple[int, ...]
     trigram_bits: int
+    is_known: bool  # to the index or to the lexicon
 
 
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing")
@@ -52,6 +53,7 @@ class Reading:
     # `last_variant`: Of each variant the last variant with the same number.
     # `word_weights`: Of each word its weight in the request times its informativeness.
     # `weights`: Of each word its weight in the request.
+    # `known_share`: The share of known words; of a request in English nearly all.
     # `trigram_bits`: Of each word the bits of its trigrams; 0 for a word of little weight.
     # `has_word`: By way and word, True if the way has the word.
     # `way_weights`: By way and word, the weight of the word in the way.
@@ -65,7 +67,7 @@ class Reading:
         # Read each word; the index keeps what does not depend on the request.
         variants, variant_counts = list[float](), list[int]()
         word_weights, trigram_bits, rows, vector_counts = list[float](), list[int](), list[int](), list[int]()
-        cache = index.word_readings
+        known, cache = 0.0, index.word_readings
         for term in request.terms:
             word = cache.get(term.plain)
             if word is None:
@@ -78,6 +80,7 @@ class Reading:
             trigram_bits.append(word.trigram_bits if term.weight > MIN_LETTERS_WEIGHT else 0)
             rows += word.vector_rows
             vector_counts.append(len(word.vector_rows))
+            known += term.weight * word.is_known
         # A row for each variant: its number, its likeness and its rarity.
         table: Array = np.array(variants).reshape(-1, 3)
         places: Array = np.arange(len(variant_counts)).repeat(np.array(variant_counts, np.intp))
@@ -95,6 +98,7 @@ class Reading:
         self.word_weights: Array = np.array(word_weights, np.float32)
         self.weights: Array = np.array([term.weight for term in request.terms], np.float32)
         self.trigram_bits = trigram_bits
+        self.known_share = known / (float(self.weights.sum()) or 1.0)
         clauses_of_words = [term.clauses for term in request.terms]
         # The weights of the words in each way to read the request, and the share of each way.
         self.has_word: Array = _words_of_ways(clauses_of_words, request.clauses)
@@ -133,7 +137,8 @@ class Reading:
             for number_or_value in (number, likeness, rare[number])
         ]
         bits = signature(trigrams(term.plain))
-        return WordReading(stand_ins, len(likeness_of), informativeness, index.lexicon.rows(plain), bits)
+        is_known = general is not None or term.stem in index.term_numbers
+        return WordReading(stand_ins, len(likeness_of), informativeness, index.lexicon.rows(plain), bits, is_known)
 
     @staticmethod
     def _corrected(index: Index, term: Term) -> str:

@@ -49,7 +49,7 @@ from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
 from .session import Interrupts, store_options, warn_of_idle_schedules, with_app
-from .signals import Stay, Wait, wait_lines
+from .signals import Stay, Wait, wait_lines, who_continues
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -313,7 +313,7 @@ def _result_answer(
     row = app.runs.row(outcome.run_id)
     resumer = None
     if data.get("waitingFor") and engine != "local":
-        resumer = "a worker" if row is not None and app.runs.has_worker(row) else None
+        resumer = None if row is None else who_continues(app, row)
     if counts.counts[REUSED] and row is not None and isinstance(data.get("duration"), (int, float)):
         # The result holds the time of its own execution; people ask for that of the whole run.
         payload = {**data, "duration": data["duration"] + app.runs.earlier_seconds(row) * 1000}

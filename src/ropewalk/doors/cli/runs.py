@@ -39,7 +39,7 @@ from .output import columns, duration, first_line, moment, notify, raised_at, ti
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, store_options, with_app, without_tools
-from .signals import wait_lines
+from .signals import wait_lines, who_continues
 from .store import instant
 from .streams import write_stdout
 from .undo import undo_lines
@@ -185,7 +185,7 @@ def show(
 
         # Who continues the run, and what a person can do about it.
         queue_note = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
-        resumer = _resumer(row.status, app.runs.has_worker(row)) if not _is_abandoned(details) else None
+        resumer = _resumer(app, row) if not _is_abandoned(details) else None
         transcript = Transcript(details["kind"], row.document)
         root = app.runs.outermost(run_id)
         options = store_options(store, project)
@@ -214,11 +214,11 @@ def _is_abandoned(run: dict[str, Any]) -> bool:
     return bool(run["interrupted"] or run["answered"])
 
 
-def _resumer(status: str, attended: bool) -> str | None:
+def _resumer(app: App, row: RunRow) -> str | None:
     """Return who resumes the run by itself when its event arrives; None if nobody does."""
-    if attended:
-        return "a worker"
-    return "its process" if status == "running" else None
+    if row.status == "running" and not app.runs.has_worker(row):
+        return "its process"
+    return who_continues(app, row)
 
 
 def _details_text(
@@ -539,8 +539,8 @@ def _log_line(line: Mapping[str, Any]) -> str:
 
 
 def _wait_lines(app: App, run_id: str, options: str) -> list[str]:
-    attended = app.runs.has_worker(require_run(app.store, run_id))
-    return wait_lines(app.runs.get(run_id, events=False) or {}, options, resumer="a worker" if attended else None)
+    resumer = who_continues(app, require_run(app.store, run_id))
+    return wait_lines(app.runs.get(run_id, events=False) or {}, options, resumer=resumer)
 
 
 def _event_lines(event: Event, counts: RunCounts) -> Iterable[str]:

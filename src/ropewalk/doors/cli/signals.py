@@ -25,6 +25,7 @@ from .session import Interrupts, store_options, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
+    from ...journal.protocol import RunRow
 
 _ASKED: Final = re.compile(r"(?:.*/)?([^/]+)\[(\d+)\]/(?:\1\.)?calls\[\d+\]/(?:\1\.)?use\[\d+\]/(?:\1\.)?approval\..+")
 Wait = Annotated[
@@ -109,6 +110,13 @@ def _user() -> str | None:
         return None
 
 
+def who_continues(app: App, row: RunRow) -> str | None:
+    """Return what continues a run by itself once it is answered; None if nothing does."""
+    if app.runs.has_worker(row):
+        return "a worker"
+    return "a server or a worker of its project" if app.workers.resumes(row) else None
+
+
 def _continue_answer(
     app: App, run_id: str, data: dict[str, Any], message: str, store: str | None, project: Path | None
 ) -> Answer:
@@ -121,13 +129,14 @@ def _continue_answer(
     row = require_run(app.store, app.runs.outermost(run_id))
     run_id = row.id
     state = app.runs.liveness_of([row]).get(run_id)
-    must_resume = state in RESUMABLE and not app.workers.resumes(row)
+    resumer = who_continues(app, row) if state in RESUMABLE else None
+    must_resume = state in RESUMABLE and resumer is None
     command = f"ropewalk resume {shlex.quote(run_id)}{store_options(store, project)}"
     lines = [message, f"next: {command}"] if must_resume else [message]
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
-    elif state in RESUMABLE and not must_resume:
-        lines.append("a server or a worker of its project continues it")
+    elif resumer is not None:
+        lines.append(f"{resumer} continues it")
     data = {**run_state(app.context, row, **data), "resume": command if must_resume else None}
     return Answer(data=data, text=escape_invisible("\n".join(lines)))
 
