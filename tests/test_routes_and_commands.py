@@ -65,7 +65,7 @@ NO_COMMAND: Final[dict[str, str]] = {
 """The other routes, and why no command does the same."""
 NO_ROUTE: Final[dict[str, str]] = {
     **dict.fromkeys(
-        ("new", "convert", "schema", "tools stubs", "test", "n8n build", "chat", "models"),
+        ("new", "convert", "schema", "tools describe", "tools stubs", "test", "n8n build", "chat", "models"),
         "works on files, or in a terminal",
     ),
     **dict.fromkeys(("serve", "dev", "mcp", "worker", "completion"), "starts or sets up a process"),

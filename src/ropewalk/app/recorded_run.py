@@ -24,8 +24,9 @@ def require_run(store: Store, run_id: str) -> RunRow:
     row = store.get_run(run_id)
     if row is None:
         ids = [item.id for item in store.list_runs(limit=_ALIKE)]
-        beginning = (id for id in ids if len(run_id) >= _MIN_PREFIX and id.startswith(run_id))
-        raise NotFound("run", run_id, suggestion=next(beginning, None) or did_you_mean(run_id, ids))
+        was_cut_off = isinstance(run_id, str) and len(run_id) >= _MIN_PREFIX
+        whole = next((id for id in ids if was_cut_off and id.startswith(run_id)), None)
+        raise NotFound("run", run_id, suggestion=whole or did_you_mean(run_id, ids))
     return row
 
 
