@@ -19,6 +19,8 @@ from ropewalk.agents import Completion, complete_with_tools
 from .makers import MAKERS, Maker
 from .stand_in import StandIn, Turn
 
+pytestmark = pytest.mark.process
+
 PIXEL, PDF = b"\x89PNG\r\n\x1a\n" + bytes(20), b"%PDF-1.7 hello"
 FILES: dict[str, tuple[int, str | None, bytes]] = {
     "/a.png": (200, "image/png", PIXEL),
