@@ -43,6 +43,12 @@ _RETRY: Final = "POST /api/runs/{run_id}/retry"
 
 WORDINGS: Final[Mapping[Action, Wording]] = {
     Action.RESUME: Wording("to resume it: ropewalk resume {run_id}", "to resume it: POST /api/runs/{run_id}/resume"),
+    Action.RETRY: Wording("to retry it: ropewalk runs retry {run_id}", f"to retry it: {_RETRY}"),
+    Action.SHOW_WAITS: Wording(
+        "to see what it waits for, and how to answer: ropewalk runs show {run_id}",
+        "to see what it waits for: GET /api/runs/{run_id}",
+    ),
+    Action.LIST_TOOLS: Wording("to see the tools: ropewalk tools ls", "to see the tools: GET /api/tools"),
     Action.UPGRADE: Wording("to use the new definition: ropewalk resume {run_id} --upgrade FILE"),
     Action.RETRY_CHANGED: Wording("to use the new definition: ropewalk runs retry {run_id} --upgrade {file}"),
     Action.FORK_CHANGED: Wording(

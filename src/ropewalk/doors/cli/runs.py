@@ -195,7 +195,9 @@ def show(
         if after:  # everything but the steps is on the first page
             text = _page_text(details, root, transcript)
         else:
-            text = _details_text(details, root, transcript, queue_note, resumer, options, entire=page_size is not None)
+            shown = _with_place(app, row, details)
+            text = _details_text(shown, root, transcript, queue_note, resumer, options, entire=page_size is not None)
+            text += _next_step(app, row, details, options)
 
         # How to see the steps that are missing here.
         if abridged:
@@ -207,6 +209,29 @@ def show(
         return Answer(data=details, text=text)
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _next_step(app: App, row: RunRow, run: Mapping[str, Any], options: str) -> str:
+    """Say how to retry or to continue a run that has ended."""
+    from .run import retry_advice  # only a run that has ended needs it
+
+    if row.ended_at is None or row.kind == SCHEDULE:
+        return ""
+    return "".join(f"\n\n{line}" for line in retry_advice(app, row, run, options))
+
+
+def _with_place(app: App, row: RunRow, run: dict[str, Any]) -> dict[str, Any]:
+    """Return a run whose error begins with the line of the file that defines the failed node."""
+    from .run import node_places
+
+    error = run.get("error")
+    started_with = row.context or {}
+    file = str(started_with.get("root") or started_with.get("file") or "")
+    if not isinstance(error, dict) or ".py" in file:  # this command imports no module
+        return run
+    node, separator, _ = str(error.get("message")).partition(": ")
+    place = node_places(app, row.id, None).get(node) if separator else None
+    return run if place is None else {**run, "error": {**error, "message": f"{place}: {error['message']}"}}
 
 
 def _is_abandoned(run: dict[str, Any]) -> bool:

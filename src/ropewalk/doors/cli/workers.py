@@ -42,7 +42,7 @@ def worker(
     ] = None,
     queue: Annotated[
         tuple[str, ...],
-        Parameter(consume_multiple=True, negative=(), help="Execute only runs of these queues (default: all)."),
+        Parameter(consume_multiple=1, negative=(), help="Execute only runs of these queues (default: all)."),
     ] = (),
     grace: Annotated[
         float | None,
