@@ -231,12 +231,13 @@ class Toolbox(Index):
         return why_no_server(space, self.spaces)
 
     def _why_no_tool(self, name: str) -> str | None:
-        """Say that a name is that of a server, with its tools; None if it is not."""
+        """Say that a name is that of a server or a namespace, with its tools; None if it is not."""
         ids = sorted(id for id in self.ids() if id.startswith(f"{name}:"))
         if not ids:
             return None
         more = f" and {len(ids) - _MAX_NAMED:,} more" if len(ids) > _MAX_NAMED else ""
-        return f"{name} is the prefix of these tools: {', '.join(ids[:_MAX_NAMED])}{more}"
+        what = "server" if self.mcp is not None and name in self.mcp.names else "namespace"
+        return f"{name} is a {what}; its tools: {', '.join(ids[:_MAX_NAMED])}{more}"
 
     def is_listed(self, space: str) -> bool:
         """Return True if a server or provider has listed its tools and has not failed since.

@@ -146,7 +146,7 @@ def answer_approval(
 
 
 def _not_waiting(
-    context: Context, run: RunRow, what: str, waits: Sequence[Mapping[str, Any]] = (), why: str = ""
+    context: Context, run: RunRow, what: str, waits: Sequence[dict[str, Any]] = (), why: str = ""
 ) -> NotWaiting:
     """Return the error of an answer that the run does not wait for, with how to resume a run that nobody executes."""
     from .liveness import liveness_of  # it imports this module

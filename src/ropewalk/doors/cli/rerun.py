@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from ...source.load import dump
 from .arguments import read_input, read_pairs, saved
 from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Changed, Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
-from .output import first_line, notify
+from .output import first_line
 from .run import followed, warn_of_changed_file
 from .session import naming_store, store_options, with_app
 from .signals import Wait

@@ -38,7 +38,7 @@ from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify, raised_at, time_of_day
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
-from .session import Interrupts, facts_with_tools, store_options, with_app, without_tools
+from .session import Interrupts, facts_with_tools, no_project_note, store_options, with_app, without_tools
 from .signals import wait_lines, who_continues
 from .store import instant
 from .streams import write_stdout
@@ -100,6 +100,8 @@ def ls(
         )
         if isinstance(app.store, MissingStore) and app.store.is_explicit:
             notify(f"there is no store at {app.store.path} yet")
+        elif isinstance(app.store, MissingStore) and (note := no_project_note(project)) is not None:
+            notify(f"there is no store at {app.store.path}: {note}")
         _warn_damaged(rows)
         now = time.time()
         data, table = run_lines(app.context, rows), []

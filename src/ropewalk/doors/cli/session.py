@@ -429,6 +429,13 @@ def warn_without(project: Path | None) -> None:
         )
 
 
+def no_project_note(project: Path | None) -> str | None:
+    """Say that there is no project here, and how to make one; None if there is one."""
+    if find_config_file(directory(None, project)) is not None:
+        return None
+    return f"no {CONFIG_FILE} here or in a parent directory; to make a project: ropewalk new DIR"
+
+
 def _run_directory(project: Path | None) -> Path | None:
     """Return where to record the run: in the working directory, where `runs ls` looks for it."""
     return Path.cwd() if project is None else None
