@@ -44,6 +44,7 @@ def test_no_retry_is_offered_for_a_programs_own_failure(shop):
     assert failed.code == 1
     assert "ValueError" in failed.out
     assert "runs retry" not in failed.out
+    assert "runs retry" not in shop("runs", "show", "own").out
 
     shop.write("own.yaml", "kind: plan\nname: own\ncode: |\n  return int('7')\n")
     assert shop("runs", "logs", "own", "programm").err.endswith("; did you mean program?\n")

@@ -219,7 +219,11 @@ def _next_step(app: App, row: RunRow, run: Mapping[str, Any], options: str) -> s
 
     if row.ended_at is None or row.kind == SCHEDULE:
         return ""
-    return "".join(f"\n\n{line}" for line in retry_advice(app, row, run, options))
+    # Results of agents list no errors; one that came to a limit has no failed step either, and would reach it again.
+    errors = run.get("errors") or [node["error"] for node in run["nodes"] if node["status"] == "failed"]
+    if not errors and row.status in ("failed", "partial"):
+        return ""
+    return "".join(f"\n\n{line}" for line in retry_advice(app, row, {"errors": errors}, options))
 
 
 def _with_place(app: App, row: RunRow, run: dict[str, Any]) -> dict[str, Any]:
