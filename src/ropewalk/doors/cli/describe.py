@@ -65,7 +65,10 @@ def describe(
         data = {"file": str(path), "written": written, "without": without, "removed": gone, "failure": failure}
         lines = [f"written to {path}: phrases of {len(written) - len(without)} tools"]
         if without:
-            lines.append(f"{len(without)} tools got none: the rules know no other words for what they do")
+            lines.append(
+                f"without phrases: {', '.join(without)}; the rules know no other words for what they do. Configure a"
+                f" [model] that writes them, or write them to {path.name}"
+            )
         if len(cards) > len(wanted):
             lines.append(f"{len(cards) - len(wanted)} tools have phrases that fit")
         lines += [f"removed: {key}, which is gone" for key in gone]
@@ -81,7 +84,7 @@ def _missing(path: Path, cards: Sequence[Card], notes: Sequence[str]) -> Answer:
         f"{card.key}: there are no phrases for its description; write them with `ropewalk tools describe`"
         for card in cards
     ]
-    text = "\n".join([*lines, *map(escape_invisible, notes)]) or f"{path}: every tool is described"
+    text = "\n".join([*lines, *map(escape_invisible, notes)]) or f"{path}: the phrases of every tool fit its description"
     return Answer(
         exit=FAILED if cards else 0, data={"file": str(path), "missing": [card.key for card in cards]}, text=text
     )
