@@ -149,9 +149,10 @@ def _not_waiting(
     context: Context, run: RunRow, what: str, waits: Sequence[dict[str, Any]] = (), why: str = ""
 ) -> NotWaiting:
     """Return the error of an answer that the run does not wait for, with how to resume a run that nobody executes."""
-    from .liveness import liveness_of  # it imports this module
-
-    is_interrupted = liveness_of(context, [run]).get(run.id) == "interrupted"
+    # Workers continue the runs of queues and of stores on servers by themselves.
+    store = context.store
+    is_queued = store.remote or (not run.owner and run.status == "running")
+    is_interrupted = not is_queued and any(orphan.id == run.id for orphan in store.orphans())
     if is_interrupted and not waits and not why:
         why = "its process ended before the run did"
     error = NotWaiting(run.id, what, map(describe_wait, waits), why)

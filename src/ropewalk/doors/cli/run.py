@@ -174,8 +174,7 @@ def run(
             return await _queued_answer(app, await submit(app, definition, None))
         follow = followed(
             partial(start, definition), source=source, engine=engine, run_id=id,
-            quiet=json, watch=watch, silent=log == "json", options=store_options(store, project),
-            stays=wait,
+            quiet=json, watch=watch, silent=log == "json", options=store_options(store, project), stays=wait,
         )  # fmt: skip
         return await follow(app, interrupts)
 

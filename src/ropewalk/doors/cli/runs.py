@@ -98,10 +98,8 @@ def ls(
             all=all,
             limit=limit,
         )
-        if isinstance(app.store, MissingStore) and app.store.is_explicit:
-            notify(f"there is no store at {app.store.path} yet")
-        elif isinstance(app.store, MissingStore) and (note := no_project_note(project)) is not None:
-            notify(f"there is no store at {app.store.path}: {note}")
+        if isinstance(app.store, MissingStore):
+            _note_missing(app.store, project)
         _warn_damaged(rows)
         now = time.time()
         data, table = run_lines(app.context, rows), []
@@ -118,6 +116,14 @@ def ls(
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _note_missing(store: MissingStore, project: Path | None) -> None:
+    """Say where no store is yet, if the user chose the place or if there is no project."""
+    if store.is_explicit:
+        notify(f"there is no store at {store.path} yet")
+    elif (note := no_project_note(project)) is not None:
+        notify(f"there is no store at {store.path}: {note}")
 
 
 _UNDO_WORDS: Final = {"undone": ", undone", "undoing": ", being undone", "incomplete": ", undo incomplete"}
@@ -197,8 +203,8 @@ def show(
         if after:  # everything but the steps is on the first page
             text = _page_text(details, root, transcript)
         else:
-            shown = _with_place(app, row, details)
-            text = _details_text(shown, root, transcript, queue_note, resumer, options, entire=page_size is not None)
+            shown, entire = _with_place(app, row, details), page_size is not None
+            text = _details_text(shown, root, transcript, queue_note, resumer, options, entire=entire)
             text += _next_step(app, row, details, options)
 
         # How to see the steps that are missing here.
