@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from ropewalk.doors.cli.commands import COMMANDS, GROUPS, help_page, program
 
 pytestmark = pytest.mark.process
 
-SERVERS = Path(__file__).parents[1] / "mcp_servers"
 SERVER = shutil.which("mcp-server-time")
 needs_server = pytest.mark.skipif(SERVER is None, reason="mcp-server-time is not installed")
 
@@ -75,16 +73,6 @@ def test_a_tool_that_cannot_be_called_is_explained(project, words, code, says):
     assert says in done.err
     assert "Traceback" not in done.err
     assert project("tools", *words, "--json").data["error"]["message"]
-
-
-def test_a_failed_call_shows_what_its_server_printed(project):
-    server = {"command": fork_server.program("python"), "args": [str(SERVERS / "broken.py")]}
-    project.write("ropewalk.toml", f"[mcp.broken]\ncommand = {server['command']!r}\nargs = {server['args']}\n")
-    done = project("tools", "call", "broken:report")
-    assert done.code == 1
-    printed, error = done.err.split("\nerror: ")
-    assert printed == "the stderr of the server ends with:\ndisk quota exceeded at /var/lib/index"
-    assert error == "tool broken:report: no luck\n"
 
 
 @needs_server

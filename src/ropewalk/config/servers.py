@@ -84,7 +84,7 @@ def read_servers(
 
 
 def _raise_not_a_table(table: TomlFile, name: str, value: object) -> NoReturn:
-    """Raise ConfigError for a value in [mcp] that is no table: a server in one line, or a misspelled key."""
+    """Raise ConfigError for a key of [mcp] that is not a server, with what was probably meant."""
     known = ("file", "import")
     if name in SERVER_KEYS:
         table.raise_at(("mcp", name), f"[mcp] {name}: this is a setting of one server; write it in [mcp.NAME]")
