@@ -269,6 +269,11 @@ def test_tools_are_selected_and_called(page: Page) -> None:
     page.get_by_label("Arguments (JSON)").fill('{"a": "x"}')
     page.get_by_role("button", name="Call").click()
     page.get_by_role("alert").filter(has_text="args.a").wait_for()
+    page.goto("/tools/fail")
+    page.get_by_role("button", name="Call").click()
+    failed = page.get_by_role("alert").filter(has_text="no luck")
+    failed.locator("summary").click()
+    failed.get_by_text('raise RuntimeError("no luck")').wait_for()
 
 
 @pytest.mark.campaign("pages", only=True)
