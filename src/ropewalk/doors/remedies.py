@@ -48,13 +48,14 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
         "to see what it waits for, and how to answer: ropewalk runs show {run_id}",
         "to see what it waits for: GET /api/runs/{run_id}",
     ),
-    Action.LIST_TOOLS: Wording("to see the tools: ropewalk tools ls", "to see the tools: GET /api/tools"),
     Action.UPGRADE: Wording("to use the new definition: ropewalk resume {run_id} --upgrade FILE"),
     Action.RETRY_CHANGED: Wording("to use the new definition: ropewalk runs retry {run_id} --upgrade {file}"),
     Action.FORK_CHANGED: Wording(
         "to use the new definition: ropewalk runs fork {run_id} --definition {file}",
         "to use the new definition: POST /api/runs/{run_id}/fork with a definition",
     ),
+    Action.RETRY_WITH_FILE: Wording("to use the tools of its file: ropewalk runs retry {run_id} {file}"),
+    Action.RESUME_WITH_FILE: Wording("to use the tools of its file: ropewalk resume {run_id} {file}"),
     Action.RETRY_FROM: Wording(
         "to run it again: ropewalk runs retry {run_id} --from {node}",
         f'to run it again: {_RETRY} with {{{{"nodes": [{{node}}]}}}}',

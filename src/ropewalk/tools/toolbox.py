@@ -21,7 +21,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..argument_checks import require_type, wrong_type
-from ..errors import Action, ConfigError, InvalidTool, NotFound, ToolNotApproved
+from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..values import Json, did_you_mean
 from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .pins import Pins
     from .undo import Undo
 
-_MAX_NAMED: Final = 20
+_MAX_TOOLS_SHOWN: Final = 10  # of a server, in an error
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -222,22 +222,17 @@ class Toolbox(Index):
         """
         require_type(str, tool_id=tool_id)
         space, colon, _ = tool_id.partition(":")
+        ids = self.ids()
+        if not colon and space in self.spaces:
+            tools = sorted(id for id in ids if prefix_of(id) == space)
+            shown = [*tools[:_MAX_TOOLS_SHOWN], *(["…"] if len(tools) > _MAX_TOOLS_SHOWN else [])]
+            return f"this is a server; its tools are {', '.join(shown) or f'{space}:NAME'}"
         if not colon or space in self.spaces:
             return None
-        ids = self.ids()
         reason = why_reserved_is_missing(tool_id, ids)
         if reason or did_you_mean(tool_id, ids) or any(known_id.startswith(f"{space}:") for known_id in ids):
             return reason
         return why_no_server(space, self.spaces)
-
-    def _why_no_tool(self, name: str) -> str | None:
-        """Say that a name is that of a server or a namespace, with its tools; None if it is not."""
-        ids = sorted(id for id in self.ids() if id.startswith(f"{name}:"))
-        if not ids:
-            return None
-        more = f" and {len(ids) - _MAX_NAMED:,} more" if len(ids) > _MAX_NAMED else ""
-        what = "server" if self.mcp is not None and name in self.mcp.names else "namespace"
-        return f"{name} is a {what}; its tools: {', '.join(ids[:_MAX_NAMED])}{more}"
 
     def is_listed(self, space: str) -> bool:
         """Return True if a server or provider has listed its tools and has not failed since.
@@ -514,27 +509,22 @@ class Toolbox(Index):
         if not isinstance(tool_id, str):
             raise wrong_type("tool_id", "a string", tool_id)
         if self.is_missing(tool_id):
-            await self.connect_for([tool_id])
+            await self.connect_for([f"{tool_id}:" if tool_id in self.spaces else tool_id])
         tool = self.get(tool_id)
         if tool is not None:
             return tool
         if tool_id in self.refused:
             raise ToolNotApproved(tool_id, "resolve", self.refused[tool_id])
         space = prefix_of(tool_id)
-        if tool_id in self.spaces:
-            await self.connect_for([f"{tool_id}:"])
         reason = (
             self.failures.get(tool_id)
             or self.broken.get(tool_id)
             or self.left_out.get(tool_id)
             or self.failures.get(space)
             or self.why_missing(tool_id)
-            or self._why_no_tool(tool_id)
         )
         error = NotFound("tool", tool_id, suggestion=None if reason else did_you_mean(tool_id, self.ids()), why=reason)
         error.remedy = getattr(reason, "remedy", None)
-        if reason is None and error.suggestion is None:
-            error.with_remedy(Action.LIST_TOOLS)
         raise error
 
     async def connect_for(self, tool_ids: Iterable[str]) -> None:
