@@ -108,6 +108,12 @@ def log_events(app: App) -> None:
         app.watch(RunLog().take)
 
 
+def notify_failed_runs(app: App) -> None:
+    """Write a line for each run of `app` that fails, unless the events of all runs are logged."""
+    if _json_handler is None:
+        app.watch(FailedRuns().take)
+
+
 class FailedRuns:
     """Writes a line for each run that fails."""
 
