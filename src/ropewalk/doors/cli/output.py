@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ...errors import ConfigError
+from ...errors import ConfigError, raised_at
 from ...events import Event
 from ...source.document import escape_invisible
 from ...telemetry.logs import END_EVENTS, RedactingFormatter, RunLocation, RunLog, log_as_json
@@ -71,12 +71,6 @@ def first_line(text: str, limit: int = 72) -> str:
 
 
 Form: TypeAlias = Literal["text", "json"]
-
-
-def raised_at(error: Any) -> str:
-    """Return ` (FILE:LINE in FUNCTION)` for an error of a result or a step; "" if its message has the place already."""
-    at = error.get("at") if isinstance(error, dict) else None
-    return "" if not at or str(at).partition(" ")[0] in str(error.get("message")) else f" ({at})"
 
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
