@@ -56,6 +56,15 @@ def test_no_retry_is_offered_for_a_programs_own_failure(shop):
     assert "runs retry" in shop("run", "calls.yaml").out
 
 
+def test_a_result_of_the_wrong_type_needs_another_definition(shop):
+    code = "from ropewalk import plan\n\n\n@plan\nasync def size() -> {}:\n    return 'large'\n"
+    shop.write("sizes.py", code.format("int"))
+    failed = shop("run", "sizes.py:size", "--id", "size").out
+    assert 'sizes.py:5: result: output: "large" is not of type "integer"\n' in failed
+    command = "runs retry size --upgrade sizes.py:size"
+    assert failed.endswith(f"correct the definition, then: ropewalk {command}\n")
+
+
 def test_a_failed_run_names_its_retry_and_an_undo_the_steps_that_it_undoes(shop):
     failed = shop("run", "shop.yaml", "--id", "monday")
     assert failed.code == 1
@@ -118,7 +127,7 @@ def test_every_end_of_a_run_and_every_wrong_answer_names_the_next_command(shop):
         ("runs retry friday", "to see what it waits for, and how to answer: ropewalk runs show friday\n"),
         ("resume friday", "warning: ask.yaml has changed since; run friday keeps its definition; to use the new"),
         ("runs stop friday", "stopped friday\n"),
-        ("runs approve friday", "no longer receives events or approvals; to retry it: ropewalk runs retry friday\n"),
+        ("runs approve friday", "no longer receives events or approvals; to continue it: ropewalk runs retry friday\n"),
         ("runs show friday", "\nto continue it: ropewalk runs retry friday\n"),
         ("resume", "error: give either a run or --all: `ropewalk resume RUN`, or"),
         ("worker --queue", "--queue requires at least 1 element"),

@@ -43,7 +43,7 @@ _RETRY: Final = "POST /api/runs/{run_id}/retry"
 
 WORDINGS: Final[Mapping[Action, Wording]] = {
     Action.RESUME: Wording("to resume it: ropewalk resume {run_id}", "to resume it: POST /api/runs/{run_id}/resume"),
-    Action.RETRY: Wording("to retry it: ropewalk runs retry {run_id}", f"to retry it: {_RETRY}"),
+    Action.CONTINUE: Wording("to continue it: ropewalk runs retry {run_id}", f"to continue it: {_RETRY}"),
     Action.SHOW_WAITS: Wording(
         "to see what it waits for, and how to answer: ropewalk runs show {run_id}",
         "to see what it waits for: GET /api/runs/{run_id}",
@@ -54,6 +54,7 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
         "to use the new definition: ropewalk runs fork {run_id} --definition {file}",
         "to use the new definition: POST /api/runs/{run_id}/fork with a definition",
     ),
+    Action.RETRY: Wording("to retry what failed: ropewalk runs retry {run_id}", f"to retry what failed: {_RETRY}"),
     Action.RETRY_WITH_FILE: Wording("to use the tools of its file: ropewalk runs retry {run_id} {file}"),
     Action.RESUME_WITH_FILE: Wording("to use the tools of its file: ropewalk resume {run_id} {file}"),
     Action.RETRY_FROM: Wording(

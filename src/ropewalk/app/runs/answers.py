@@ -203,4 +203,5 @@ def _require_unfinished(row: RunRow) -> None:
     if row.status in ENDS:
         error = RunEnded(row.id, row.status)
         is_retryable = row.status not in ("completed", "parked") and not row.undo
-        raise error.with_remedy(Action.RETRY, run_id=row.id) if is_retryable else error
+        action = Action.CONTINUE if row.status == "stopped" else Action.RETRY
+        raise error.with_remedy(action, run_id=row.id) if is_retryable else error
