@@ -726,6 +726,8 @@ def _export_case(
     """Export a run as a case for `ropewalk test`."""
     # The case names the definition by a path relative to the file that it is written to.
     folder = output.parent if output is not None else Path()
+    if flow is not None and not (flow.is_file() or ":" in flow.name):
+        raise UsageError(f"--flow: no file {str(flow)!r}")
     flow_path = os.path.relpath(flow, folder) if flow is not None else None
 
     async def work(app: App) -> dict[str, Any]:
