@@ -307,7 +307,8 @@ class Jobs:
         if requested := self.model_checks(loaded):
             why = await asyncio.to_thread(_unavailable_reason, requested)
             if why is not None:
-                raise ModelError(why)
+                problem = _model_problem(loaded, why)
+                raise ModelError(why, problems=() if problem.place is None else (problem,))
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
     async def flows_of_parts(
@@ -360,14 +361,11 @@ class Jobs:
 
     def with_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
         """Add warnings to a check: about numbers in the definition's file, and about a model that is not available."""
-        from ..source.document import doubtful_numbers, with_places
+        from ..source.document import doubtful_numbers
 
         warnings = doubtful_numbers(loaded.file)
         if (why := _unavailable_reason(self.model_checks(loaded))) is not None:
-            # An agent may name its model, which is then the one that is not available.
-            is_named = loaded.kind == "agent" and bool(loaded.document.get("model"))
-            warning = Problem(path="model" if is_named else "", message=why)
-            warnings += with_places([warning], loaded.file) if is_named else [warning]
+            warnings.append(_model_problem(loaded, why))
         return replace(checked, warnings=(*checked.warnings, *warnings)) if warnings else checked
 
     async def check_source(self, source: Source) -> Checked:
@@ -454,6 +452,16 @@ def _definition(start: Start) -> Prepared:
     """Return the definition of a new run, which always has one."""
     assert start.definition is not None
     return start.definition
+
+
+def _model_problem(loaded: Prepared, why: str) -> Problem:
+    """Return the problem of a model that is not available, at its line if an agent names the model."""
+    if loaded.kind != "agent" or not loaded.document.get("model"):
+        return Problem(path="", message=why)
+    from ..source.document import with_places
+
+    [problem] = with_places([Problem(path="model", message=why)], loaded.file)
+    return problem
 
 
 def _unavailable_reason(checks: Iterable[ModelCheck]) -> str | None:

@@ -24,7 +24,13 @@ def places(loaded: Prepared) -> dict[str, str]:
             twice.add(id)
         if source:
             result[id] = f"{display_path(loaded.file.file)}:{loaded.file.locate(source).line}"
-    return {id: place for id, place in result.items() if id not in twice}
+    found = {id: place for id, place in result.items() if id not in twice}
+    if loaded.kind == "agent":
+        # An agent has no nodes in its file: its limits are those of the prompt, its turns those of the model.
+        for id, keys in (("", ("prompt", "messages")), ("turn", ("model", "prompt", "messages"))):
+            key = next((key for key in keys if key in loaded.document), "")
+            found[id] = f"{display_path(loaded.file.file)}:{loaded.file.locate(key).line}"
+    return found
 
 
 def node_sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,7 @@ from .arguments import saved, some_words
 from .dispatch import DONE, FAILED, Answer, UsageError, explain
 from .models import require_model
 from .options import Json, Project, StoreAddress
-from .output import duration, first_line
+from .output import duration, first_line, raised_at
 from .questions import answer_question, ask_on_terminal
 from .session import Interrupts, with_app
 from .streams import write_stdout
@@ -208,6 +208,8 @@ class _Talk:
             try:
                 done = await self._interrupts.turn(session.say(line))
             except (CompletionFailed, RunStopped) as error:
+                if error.run_id and self._interrupts.stored:
+                    error.add_note(f"to see its steps: {self._interrupts.command('runs show', error.run_id)}")
                 if not self.interactive:
                     raise
                 self.notify(explain(error))
@@ -341,7 +343,7 @@ class _Talk:
             short = arguments if len(arguments) <= _LONGEST else f"{arguments[:_LONGEST]}…"
             self.notify(f"· {event['tool'] or event['name']} {short}")
         elif kind == "tool_finished" and event["tool"] != "ropewalk:approval":
-            mark, why = ("✓", "") if event["error"] is None else ("✗", f": {first_line(event['error'])}")
+            mark, why = ("✓", "") if event["error"] is None else ("✗", f": {first_line(event['error'])}{_place(event)}")
             self.notify(f"{mark} {event['tool']} {duration(event['ms'] / 1000)}{why}")
 
     def answered(self, prompt: str, done: Completion) -> None:
@@ -371,6 +373,10 @@ class _Talk:
         with uncaptured():
             sys.stderr.write(escape_invisible(text) + "\n")
             sys.stderr.flush()
+
+
+def _place(event: Mapping[str, Any]) -> str:
+    return raised_at({"message": event["error"], "at": event.get("at")})
 
 
 def _writable(_: object, output: Path | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ...events import Event
 from ...source.document import escape_invisible
-from .output import duration, first_line
+from .output import duration, first_line, raised_at
 
 REUSED: Final = "reused"
 MARKS: Final = {"finished": "✓", REUSED: "↺", "recovered": "~", "failed": "✗", "skipped": "-"}
@@ -134,8 +134,10 @@ def _note(event: Event, began: float | None) -> str:
     data: dict[str, Any] = event.data or {}
     if event.kind in ("node.failed", "node.recovered"):
         recorded = "recorded: " if data.get("replayed") else ""
-        handled = "recovered from: " if event.kind == "node.recovered" else ""
-        return recorded + handled + first_line(str(data.get("message") or "failed"), 200)
+        message = first_line(str(data.get("message") or "failed"), 200)
+        if event.kind == "node.recovered":  # no result has the place of a failure that was handled
+            message = f"recovered from: {message}{raised_at(data)}"
+        return recorded + message
     if event.kind == "node.skipped":
         return str(data.get("reason") or "")
     if data.get("replayed"):

@@ -309,7 +309,7 @@ def _result_answer(
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     if quiet:
         return Answer(exit=run_exit_code(data), data=data, recorded=show_command)
-    places = _node_places(app, outcome.run_id, source) if data.get("errors") else {}
+    places = _node_places(app, outcome.run_id, source) if _errors(data) else {}
     row = app.runs.row(outcome.run_id)
     resumer = None
     if data.get("waitingFor") and engine != "local":
@@ -328,12 +328,14 @@ def _result_answer(
 
 def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCounts, options: str) -> list[str]:
     """Say how to retry the failed steps of a run, or to continue a stopped one, and what is reused."""
-    errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
-    # A call that took effect is not to be repeated (see `rejected`), and an agent would reach the same limit again.
-    is_advised = any(error.get("ran") is True or error.get("kind") == "Unfinished" for error in errors)
+    errors = _errors(data)
+    # A call that took effect is not to be repeated (see `rejected`).
+    is_advised = any(error.get("ran") is True for error in errors)
     is_retryable = row.status in ("failed", "partial", "timeout", "stopped")
     if not is_retryable or row.parent is not None or row.undo or is_advised:
         return []
+    if len(errors) == 1 and (node := _unfinished_agent(app, row, errors[0])) is not None:
+        return [f"to start over: ropewalk runs retry {quote(row.id)} --from {quote(node)}{options}"]
     # A program's own failure has no tool, so the steps of other runs are not read.
     own = [str(error.get("path")) for error in errors if error.get("tool") is None]
     if errors and len(own) == len(errors):
@@ -345,6 +347,16 @@ def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCou
     reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
     purpose = "to continue it" if row.status == "stopped" else "to retry what failed"
     return [f"{purpose}: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
+
+
+def _unfinished_agent(app: App, row: RunRow, error: Mapping[str, Any]) -> str | None:
+    """Return the node of an agent that a retry would let reach the same limit again, or None."""
+    if error.get("kind") == "Unfinished":
+        return str(error.get("nodeId") or "agent")
+    path = error.get("path")
+    part = app.runs.row(f"{row.id}/{path}") if path and error.get("kind") == "ExecutionFailed" else None
+    is_unfinished = part is not None and isinstance(part.error, dict) and part.error.get("kind") == "Unfinished"
+    return str(path) if is_unfinished else None
 
 
 def _already_ended_note(app: App, run_id: str | None, options: str, source: Path | None) -> str | None:
@@ -433,6 +445,12 @@ def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
     return lines
 
 
+def _errors(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the errors of a result; agents have one."""
+    errors = data.get("errors") or [data.get("error")]
+    return [error for error in errors if isinstance(error, dict)]
+
+
 def _error_line(error: Any, places: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
         return escape_invisible(shorten(message_of(error), hint=JSON_HINT))
@@ -453,7 +471,7 @@ def _error_line(error: Any, places: Mapping[str, str]) -> str:
 
 def _stacks(data: Mapping[str, Any], show_command: str) -> list[str]:
     """Return how to see the stacks of the errors; the stacks themselves, each once, if no store keeps the run."""
-    errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
+    errors = _errors(data)
     stacks = dict.fromkeys(str(error["stack"]) for error in errors if error.get("stack"))
     if stacks and show_command:
         return [f"to see the stack: {show_command}"]
