@@ -28,8 +28,8 @@ class StreamListener:
 
     # Types: `text` and `thinking` (each has a `text`), `broken_off` (the `text` and `thinking` of an interrupted
     # answer, which no longer count), `turn`, `tool_use` (a requested call), `tool_started`, and `tool_finished` (with
-    # `ms`, and `error` if the call failed, and `at` if its place is known). An exception of the listener is logged and does not change the
-    # conversation.
+    # `ms`, `error` if the call failed, and `at` if its place is known). An exception of the listener is logged and does
+    # not change the conversation.
 
     def __init__(self, on_event: Listener | None, log: logging.Logger) -> None:
         self._on_event, self._log = on_event, log

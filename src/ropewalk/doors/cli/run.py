@@ -355,7 +355,8 @@ def _unfinished_agent(app: App, row: RunRow, error: Mapping[str, Any]) -> str | 
         return str(error.get("nodeId") or "agent")
     path = error.get("path")
     part = app.runs.row(f"{row.id}/{path}") if path and error.get("kind") == "ExecutionFailed" else None
-    is_unfinished = part is not None and isinstance(part.error, dict) and part.error.get("kind") == "Unfinished"
+    inner = _errors(part.result) if part is not None and isinstance(part.result, dict) else []
+    is_unfinished = part is not None and len(inner) == 1 and _unfinished_agent(app, part, inner[0]) is not None
     return str(path) if is_unfinished else None
 
 
