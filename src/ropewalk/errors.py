@@ -101,6 +101,11 @@ class Place:
     column: int
     text: str = ""
 
+    @property
+    def spot(self) -> str:
+        """The name of the file with the line: `report.py:12`."""
+        return f"{os.path.basename(self.file)}:{self.line}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -133,6 +138,8 @@ class Action(Enum):
     UPGRADE = "to use the new definition: await app.resume({run_id}, FILE, upgrade=True)"
     RETRY_CHANGED = "to use the new definition: await app.runs.retry({run_id}, definition={file}, upgrade=True)"
     FORK_CHANGED = "to use the new definition: await app.runs.fork({run_id}, definition={file})"
+    RETRY_WITH_FILE = "to use the tools of its file: await app.runs.retry({run_id}, definition=Path({file}))"
+    RESUME_WITH_FILE = "to use the tools of its file: await app.resume({run_id}, Path({file}))"
     RETRY_FROM = "to run it again: await app.runs.retry({run_id}, [{node}])"
     RETRY_UPGRADED = "to run it again: await app.runs.retry({run_id}, [{node}], upgrade=True)"
     CHOOSE_NODE = "name the node to run from: await app.runs.retry({run_id}, [NODE])"

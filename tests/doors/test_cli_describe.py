@@ -19,7 +19,7 @@ class Writer:
         shown = json.loads(request.messages[0]["content"])
         Writer.asked += 1
         if %(fails)s:
-            raise ModelError("overloaded")
+            %(failure)s
         tools = [{"number": one["number"], "phrases": ["Put it in capitals, please.", one["name"], " ", "w " * 30]}
                  for one in shown if one["name"] != "add"]
         text = "Here: " + json.dumps({"tools": [*tools, {"number": 99, "phrases": ["x"]}, 3]})
@@ -57,25 +57,35 @@ def test_rules_write_what_is_missing_and_keep_the_rest(project):
 
 
 def test_a_model_writes_and_its_answers_are_checked(project):
-    project.write("writer.py", WRITER % {"fails": False})
+    project.write("writer.py", WRITER % {"fails": False, "failure": "pass"})
     settings = (project.home / "ropewalk.toml").read_text()
     project.write("ropewalk.toml", settings + '[model]\nmodel = "writer:Writer"\n')
     done = project("tools", "describe", "--json")
     assert (done.code, done.data["failure"]) == (0, None), done.err
     written = phrases(project)
     assert written["upper"] == {**written["upper"], "by": "ours-1", "phrases": ["Put it in capitals, please", "upper"]}
-    assert written["add"]["by"] == "rules"
+    assert "add" not in written
+    assert done.data["without"] == ["add"]
+    assert project("tools", "describe", "--check", "--json").data["missing"] == ["add"]
     assert project("tools", "describe", "--rules", "--again").code == 0
     assert {entry["by"] for entry in phrases(project).values()} == {"rules"}
 
 
-def test_what_a_failing_model_has_written_is_kept(project):
-    project.write("writer.py", WRITER % {"fails": "Writer.asked > 1"})
+@pytest.mark.parametrize(
+    ("failure", "says"),
+    [
+        ('raise ModelError("overloaded")', "overloaded"),
+        ('return Answer(content=[{"type": "text", "text": "{}"}], stop_reason="end_turn")', "answered something else"),
+    ],
+)
+def test_what_a_failing_model_has_written_is_kept(project, failure, says):
+    project.write("writer.py", WRITER % {"fails": "Writer.asked > 1", "failure": failure})
     settings = (project.home / "ropewalk.toml").read_text()
     more = "".join(f'[providers.p{n}]\nurl = "https://x.example"\ntools = [{{name = "t{n}"}}]\n' for n in range(2))
     project.write("ropewalk.toml", f'{settings}{more}[model]\nmodel = "writer:Writer"\n')
     done = project("tools", "describe", "--json")
-    assert (done.code, done.data["failure"]) == (1, "overloaded")
+    assert done.code == 1
+    assert says in done.data["failure"]
     assert set(phrases(project)) == set(done.data["written"])
     assert len(done.data["written"]) > 0
 

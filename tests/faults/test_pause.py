@@ -65,7 +65,7 @@ def _paused(scene: Scene, id: str, at: int, whole: dict[str, object], counts: Co
     _wakes(scene, first, whole, row.status == "running")
     assert scene.history(id) == history, "the first one wrote"
     assert scene.row(id) == ended
-    check_woken(scene, id, called, counts)
+    check_woken(scene, id, called, counts, at)
     return True
 
 

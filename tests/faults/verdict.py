@@ -26,9 +26,18 @@ def check(scene: Scene, id: str, before: list[str], recorded: set[str], counts: 
     counts.again += [f"{id}: {path}" for path in sorted(recorded & set(scene.started(since=len(before))))]
 
 
-def check_woken(scene: Scene, id: str, since: int, counts: Counts) -> None:
-    """Count what a process that was paused and replaced calls again, from the `since`-th line of the log on: not
-    functions that had been handed to a thread when it was paused, for those were being called already."""
-    threads = {"a", "end"}
-    again = scene.recorded(id) & set(scene.started(since)) - threads
-    counts.again += [f"{id}: {path}, by the woken one" for path in sorted(again)]
+THREADS = {"a", "end"}
+"""The paths of the functions that run in a thread."""
+
+
+def check_woken(scene: Scene, id: str, since: int, counts: Counts, at: int | None = None) -> None:
+    """Count what a process that was paused (at line `at` of the log) and replaced calls again, from line `since` on.
+
+    What was being called already does not count: functions that had been handed to a thread, and, where a thread wrote
+    the line, the one function that the loop was about to enter.
+    """
+    again = [path for path in scene.started(since) if path in scene.recorded(id) - THREADS]
+    by_thread = at is not None and any(
+        scene.lines()[at - 1].startswith(("start " + path, "end " + path)) for path in THREADS
+    )
+    counts.again += [f"{id}: {path}, by the woken one" for path in again[by_thread:]]

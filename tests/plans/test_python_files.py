@@ -16,7 +16,8 @@ from mcp.client.stdio import stdio_client
 
 import fork_server
 from ropewalk import App
-from ropewalk.errors import NotFound
+from ropewalk.errors import InvalidFlow, NotFound
+from ropewalk.source.document import render_problem
 
 REPORTS = '''
 import prices
@@ -135,7 +136,10 @@ async def main() -> None:
 def problems_of(source: Path) -> list[str]:
     async def check() -> list[str]:
         async with App("memory") as app:
-            return [f"{p.place.line if p.place else 0}: {p}" for p in (await app.validate(source)).problems]
+            return [
+                f"{p.place.line if p.place else 0}: {str(p).removeprefix(f'{p.place.spot}: ' if p.place else '')}"
+                for p in (await app.validate(source)).problems
+            ]
 
     return asyncio.run(check())
 
@@ -185,3 +189,44 @@ def test_a_missing_await_is_reported_with_everything_else(tmp_path: Path) -> Non
         "6: code: line 1: send(to=1) is never awaited",
         "7: code: line 2: yield outside of a function",
     ]
+
+
+WRONG = """
+from ropewalk import plan, tool
+
+
+@tool
+def price(item: str) -> int:
+    return len(item)
+
+
+@plan
+async def argument(item: str) -> int:
+    return await price(itm=item)
+
+
+@plan
+async def name(item: str) -> int:
+    return await prise(item)
+"""
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        ("argument", "wrong.py:12: price has no parameter 'itm'; did you mean item?"),
+        ("name", "wrong.py:17: name 'prise' is not defined; did you mean price?"),
+    ],
+)
+def test_the_text_of_an_error_names_the_line_of_the_function(tmp_path: Path, flow: str, message: str) -> None:
+    (tmp_path / "wrong.py").write_text(WRONG)
+
+    async def run() -> None:
+        async with App("memory") as app:
+            await app.run(tmp_path / f"wrong.py:{flow}", {"item": "rope"})
+
+    with pytest.raises(InvalidFlow) as refused:
+        asyncio.run(run())
+    assert str(refused.value) == message
+    shown = render_problem(refused.value.problems[0])
+    assert "wrong.py:" not in shown.partition("wrong.py:")[2]  # once, with the column

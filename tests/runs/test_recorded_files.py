@@ -82,16 +82,19 @@ async def test_no_code_runs_without_leave_or_from_outside_of_the_project(folder:
     assert not (folder / "imported").exists()
     async with App.open(folder) as app:  # the file is gone
         (folder / "longp.py").unlink()
-        with pytest.raises(InvalidFlow, match="unknown tool 'work'"):
+        with pytest.raises(InvalidFlow, match=r"unknown tool 'work'$"):
             await app.resume("L1")
 
 
 async def test_a_recorded_file_outside_of_the_project_is_not_imported(folder: Path) -> None:
-    await waiting_run(folder, folder.parent / "longp.py:long")
+    place = folder.parent / "longp.py:long"
+    await waiting_run(folder, place)
     async with App.open(folder) as app:
-        with pytest.raises(InvalidFlow, match="unknown tool 'work'"):
+        with pytest.raises(InvalidFlow, match="unknown tool 'work'") as refused:
             await app.resume("L1")
-    assert not (folder.parent / "imported").exists()
+        assert not (folder.parent / "imported").exists()
+        assert str(refused.value).endswith(f"to use the tools of its file: await app.resume('L1', Path('{place}'))")
+        assert (await app.resume("L1", place)).result == 5
 
 
 async def test_a_changed_file_is_named_and_the_remedy_fits_the_status_of_the_run(folder: Path) -> None:

@@ -68,7 +68,9 @@ def test_queues_of_who_has_no_workers_and_directories_that_are_not_there(crew: S
     said = scene.run("run", "chain.yaml", "--engine", "local", "--queue", "nope").err
     assert 'engine = "dbos"' in said
     nowhere = scene.run("worker", "-C", "/nowhere")
-    assert (nowhere.code, "-C /nowhere: there is no such directory" in nowhere.err) == (2, True), nowhere.err
+    assert (nowhere.code, "project directory /nowhere: there is no such directory" in nowhere.err) == (2, True), (
+        nowhere.err
+    )
 
 
 async def naps(ms: int) -> int:

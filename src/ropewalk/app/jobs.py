@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from os.path import isfile
 from typing import TYPE_CHECKING, Any, Unpack
 
 import orjson
@@ -19,10 +20,20 @@ from ..config.settings import ON_REQUEST, POLICIES
 from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
 from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, ModelCheck, input_schema_of, tool_name
-from ..errors import DefinitionChanged, InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
+from ..errors import (
+    Action,
+    DefinitionChanged,
+    InvalidFlow,
+    InvalidInput,
+    ModelError,
+    NoExecutor,
+    Problem,
+    Remedy,
+    display_path,
+)
 from ..ir import Flow, Node
 from ..journal.address import run_sync_in_thread
-from ..journal.protocol import Entry, Key, Log, NewRun, RunRow
+from ..journal.protocol import ENDS, Entry, Key, Log, NewRun, RunRow
 from ..journal.tool_usage import current_source
 from ..tools.runner import ExecutorCaller, check_request
 from ..tools.source import Source as ToolSource
@@ -179,7 +190,7 @@ class Jobs:
             except InvalidFlow as error:
                 context, nodes = self.context, calls_by_place(loaded.flow)
                 flows = await self.flows_of_parts(
-                    error,
+                    error if start.definition is not None else _with_file(error, row),
                     nodes,
                     lambda: (
                         _without(context.history(row.id), forgotten),
@@ -442,6 +453,19 @@ class Jobs:
             park=start.park,
             allowed=self.context.secrets,
         )
+
+
+def _with_file(error: InvalidFlow, row: RunRow) -> InvalidFlow:
+    """Return the error of a run whose Python file was not imported, with the remedy for its unknown tools."""
+    file = str((row.context or {}).get("file") or "")
+    unknown = [i for i, problem in enumerate(error.problems) if problem.keyword == UNKNOWN_TOOL]
+    if not unknown or ".py:" not in file or not isfile(file.rpartition(":")[0]):
+        return error
+    action = Action.RETRY_WITH_FILE if row.status in ENDS else Action.RESUME_WITH_FILE
+    remedy = Remedy(action, {"run_id": row.id, "file": display_path(file)})
+    problems = list(error.problems)
+    problems[unknown[-1]] = replace(problems[unknown[-1]], remedy=remedy)
+    return InvalidFlow(problems, error.flow)
 
 
 def _without(history: Iterable[Entry], forgotten: Collection[Key]) -> list[Entry]:

@@ -1,7 +1,7 @@
 """Write usage phrases for tools: with a model, or by rules.
 
 A model gets the tools of one server together, so that it tells them apart, and answers in JSON. What it returns is
-checked: phrases are short lines of text, and a tool for which it gave none gets those of the rules.
+checked: phrases are short lines of text. A tool for which it gave none stays without an entry.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _TOGETHER: Final = 10  # tools in one request
 _MAX_DESCRIPTION: Final = 1_500  # characters
 _MAX_WORDS: Final = 12  # of a phrase
 _MAX_TOKENS: Final = 4_000
+_UNUSABLE: Final = "the model was asked for phrases in JSON and answered something else"
 
 _SYSTEM: Final = f"""\
 You write usage phrases for tools: how people ask an assistant for exactly this tool. People have not read its \
@@ -79,13 +80,12 @@ async def entries_by_model(
             )
             answer = await client.turn(request, lambda kind, piece: None)
             written = _read_answer(answer.content)
+            if not any(written.values()):
+                raise ModelError(_UNUSABLE)
             for number, card in enumerate(some):
-                phrases, by = written.get(number, ()), answer.model or model or "model"
-                if phrases:
+                if phrases := written.get(number, ()):
+                    by = answer.model or model or "model"
                     yield card.key, Entry(description_hash(card.description), phrases, by)
-                else:
-                    for entry in entries_by_rules([card]):
-                        yield entry
 
 
 def _shown(number: int, card: Card) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _read_answer(content: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, .
     try:
         data = json.loads(text[text.index("{") : text.rindex("}") + 1])
     except ValueError:
-        raise ModelError("the model was asked for phrases in JSON and answered something else") from None
+        raise ModelError(_UNUSABLE) from None
     found: dict[int, tuple[str, ...]] = {}
     for one in data.get("tools") if isinstance(data.get("tools"), list) else ():
         number, phrases = (one.get("number"), one.get("phrases")) if isinstance(one, Mapping) else (None, None)

@@ -28,7 +28,7 @@ from .nodes import Nodes
 from .refs import Ref
 from .scope import Trace
 from .step import NOT_GIVEN, Options, State, Writes
-from .values import expression, mistake, named_arguments_only, place, spot
+from .values import expression, mistake, named_arguments_only, place
 
 if TYPE_CHECKING:
     from ..notations.registry import Compiled
@@ -397,7 +397,7 @@ class FlowBuilder(Nodes):
         )
         unused_options = [
             Problem(
-                path=spot(at),
+                path=at.spot,
                 message="these options belong to no node; add a method that makes a node, such as .call(...)",
                 place=at,
             )

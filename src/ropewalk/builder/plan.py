@@ -32,6 +32,7 @@ from ..plans.read.names import own_names
 from ..servers import MODULE, name_of
 from ..tools.signature import describe, is_async
 from ..tools.tool import Tool, tool_of
+from ..values import did_you_mean
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = _Function | ast.ClassDef
@@ -84,7 +85,8 @@ class FunctionSource:
 
     def problem(self, line: int, column: int, message: str) -> InvalidFlow:
         """Return the error of one problem at a line and column of the file, both from 1."""
-        return InvalidFlow([Problem(path="code", message=message, place=self.place(line, column))])
+        place = self.place(line, column)
+        return InvalidFlow([Problem(path=place.spot, message=message, place=place)])
 
     def place(self, line: int, column: int) -> Place:
         """Return a place in the file of the function."""
@@ -195,12 +197,12 @@ class PlanProgram:
             raise InvalidFlow(self._problems)
 
     def located(self, problem: Problem) -> Problem:
-        """Return a problem of the program with its place in the file of the function."""
+        """Return a problem of the program with its place in the file of the function, with which its path begins."""
         if problem.place is not None:
             return problem
         if problem.path != "code" or problem.column is None:
-            rest = re.sub(r"^code:\d+[.: ]*", "", problem.path)
-            return dataclasses.replace(problem, path=rest, place=self.place_of(problem.path))
+            place, rest = self.place_of(problem.path), re.sub(r"^code:\d+[.: ]*", "", problem.path)
+            return dataclasses.replace(problem, path=f"{place.spot}: {rest}" if rest else place.spot, place=place)
         before = self.code[: problem.column - 1]
         line = self._lines[min(before.count("\n"), len(self._lines) - 1)]
         offset = len(before) - (before.rfind("\n") + 1)
@@ -208,7 +210,16 @@ class PlanProgram:
         # The message names the line of the program, which is not that of the file.
         message = problem.message.partition(": ")[2] if problem.message.startswith("line ") else problem.message
         place = Place(line.file, line.number, max(column, 1), line.source)
-        return dataclasses.replace(problem, path="", column=None, message=message, place=place)
+        near = self._near_tool(message, problem.suggestion)
+        return dataclasses.replace(problem, path=place.spot, column=None, message=message, place=place, suggestion=near)
+
+    def _near_tool(self, message: str, suggestion: str | None) -> str | None:
+        """Return the suggestion for a name that is not defined, or a tool of the module that is nearer."""
+        unknown = re.fullmatch(r"name '(\w+)' is not defined", message)
+        if unknown is None:
+            return suggestion
+        tools = (name for name, value in _scope_of(self.source.function).items() if tool_of(value) is not None)
+        return did_you_mean(unknown[1], (*tools, suggestion or ""))
 
     def place_of(self, path: str) -> Place:
         """Return the place of `code:LINE`, with which the paths of problems begin; of any other path that of `def`."""
@@ -351,7 +362,7 @@ class PlanProgram:
     def _report(self, source: FunctionSource, node: ast.AST, message: str) -> None:
         place = source.place(*source.at(node))
         if not any(problem.place == place and problem.message == message for problem in self._problems):
-            self._problems.append(Problem(path="", message=message, place=place))
+            self._problems.append(Problem(path=place.spot, message=message, place=place))
 
 
 class PythonDocument:

@@ -20,7 +20,7 @@ from ..ops import Compute
 from ..tools.tool import Tool
 from .function import pause_tracing
 from .refs import Ref as Reference
-from .values import expression, mistake, place, readable, spot
+from .values import expression, mistake, place, readable
 
 _numbers = count(1)  # of scopes, over all flows: a reference of another flow is noticed
 _LABELS = {
@@ -99,8 +99,8 @@ class Trace:
     def meta(self, description: str = "") -> Meta:
         """Return the meta data of a node at the current line."""
         where = place()
-        self.places[spot(where)] = where
-        return Meta(source=spot(where), labels=_LABELS, description=description)
+        self.places[where.spot] = where
+        return Meta(source=where.spot, labels=_LABELS, description=description)
 
     @contextmanager
     def inside(

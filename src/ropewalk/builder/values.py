@@ -45,16 +45,11 @@ def place() -> Place:
     return Place(file, line, column, text.rstrip("\n"))
 
 
-def spot(where: Place) -> str:
-    """Return a place in short form: `report.py:12`."""
-    return f"{os.path.basename(where.file)}:{where.line}"
-
-
 def mistake(message: str, word: str = "", known: Iterable[str] = ()) -> InvalidFlow:
     """Return the error for the current line."""
     where = place()
     near = did_you_mean(word, known) if word else None
-    return InvalidFlow([Problem(path=spot(where), message=message, suggestion=near, place=where)])
+    return InvalidFlow([Problem(path=where.spot, message=message, suggestion=near, place=where)])
 
 
 def close_coroutine(value: Any) -> None:

@@ -27,7 +27,7 @@ from ..problems import MOST_PROBLEMS, Warnings
 from ..values import Json, did_you_mean
 from . import fields as f
 from .binding import STATE, warn_of_references
-from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
+from .fields import Checker, Report, add_problem, check_wait_kind, join, normalize_keys, read_document
 from .node_fields import (
     DOCUMENT_FIELDS,
     VALUE_NULLS,
@@ -142,8 +142,8 @@ class StepReader:
         for key, value in fields.items():
             fields[key] = STEP_FIELDS[key](value, join(path, key), self.report)
         check_fallback(fields, "composite", path, self.report)
-        if fields.get("kind") == "wait" and ("event" in fields) == ("approval" in fields):
-            add_problem(self.report, path, "a wait step needs either event or approval")
+        if fields.get("kind") == "wait":
+            check_wait_kind(fields, "a wait step ", path, self.report)
         return StepFields(path, fields)
 
     def _step(self, step: StepFields) -> None:

@@ -32,6 +32,14 @@ def add_problem(report: Report, path: str, message: str, suggestion: str | None 
     report.append(Problem(path=path, message=message, suggestion=suggestion))
 
 
+def check_wait_kind(fields: Collection[str], what: str, path: str, report: Report) -> None:
+    """Report a wait that has both an event and an approval, or neither."""
+    if "event" in fields and "approval" in fields:
+        add_problem(report, path, f"{what}has both event and approval; write one of them")
+    elif "event" not in fields and "approval" not in fields:
+        add_problem(report, path, f"{what}needs either event or approval")
+
+
 def normalize_keys(
     doc: Mapping[str, Json],
     known: Mapping[str, Any],

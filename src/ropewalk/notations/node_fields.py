@@ -20,7 +20,7 @@ from ..ops import Block, Map, Wait
 from ..values import KEY_SPELLINGS, Json, did_you_mean
 from . import fields as f
 from .budget import check_budget
-from .fields import Checker, OneOf, Report, add_problem, join, read_object
+from .fields import Checker, OneOf, Report, add_problem, check_wait_kind, join, read_object
 from .undo import check_undo_policy
 
 POLICIES: Final = ("stop", "fail_run", "skip", "continue", "fallback", "retry")
@@ -82,8 +82,8 @@ def check_for_each(value: Json, path: str, report: Report) -> Json:
 def check_wait(value: Json, path: str, report: Report) -> Json:
     """Accept the event or the approval that a node waits for first."""
     read = read_object(value, _WAIT, path, report, expected="an object with event or approval")
-    if isinstance(value, Mapping) and ("event" in read) == ("approval" in read):
-        add_problem(report, path, "needs either event or approval")
+    if isinstance(value, Mapping):
+        check_wait_kind(read, "", path, report)
     return read
 
 

@@ -27,6 +27,7 @@ from .fields import (
     Report,
     add_problem,
     check_schema,
+    check_wait_kind,
     join,
     normalize_keys,
     read_nodes,
@@ -425,8 +426,7 @@ def _check_loop(node: DocumentNode, report: Report) -> None:
 
 
 def _check_wait(node: DocumentNode, report: Report) -> None:
-    if ("event" in node.fields) == ("approval" in node.fields):
-        add_problem(report, node.path, "a wait node needs either event or approval")
+    check_wait_kind(node.fields, "a wait node ", node.path, report)
 
 
 def _check_per_item(node: DocumentNode, report: Report) -> None:

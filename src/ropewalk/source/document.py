@@ -8,7 +8,6 @@ direction, so that a document cannot control the terminal.
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -189,8 +188,8 @@ def render_problem(problem: Problem) -> str:
     place = problem.place
     if len(problem.path) > _MAX_PATH:
         problem = replace(problem, path=f"{problem.path[:_MAX_PATH]}…")
-    if place is not None and problem.path == f"{os.path.basename(place.file)}:{place.line}":  # the place again
-        problem = replace(problem, path="")
+    if place is not None and problem.path.startswith(place.spot):  # a flow in Python, whose path has the place too
+        problem = replace(problem, path=problem.path.removeprefix(place.spot).removeprefix(": "))
     message = escape_invisible(shorten(str(problem)))
     if place is None:
         return message

@@ -55,36 +55,45 @@ def describe(
         _check_names(tools, cards)
         wanted = [card for card in cards if again or card.key in tools or not book.covers(card)]
         if check:
-            return _missing(path, wanted, notes)
+            return _missing(path, book, cards, notes)
         gone = _remove_gone(book, cards)
         writer = await _writer(app, wanted, rules, model)
         written, failure = await _write(book, writer)
         if written or gone:
             _save(path, phrase_file_text(book))
-        without = [key for key in written if not book.entries[key].phrases]
+        # A model may leave tools out; the rules write an entry for each.
+        without = [card.key for card in wanted if not book.phrases_of(card)]
         data = {"file": str(path), "written": written, "without": without, "removed": gone, "failure": failure}
-        lines = [f"written to {path}: phrases of {len(written) - len(without)} tools"]
+        lines = [f"written to {path}: phrases of {sum(bool(book.entries[key].phrases) for key in written)} tools"]
         if without:
-            lines.append(f"{len(without)} tools got none: the rules know no other words for what they do")
+            lines.append(
+                f"without phrases: {', '.join(without)}; a model or you can write them (`ropewalk tools describe"
+                f" --model`, {path.name})"
+            )
         if len(cards) > len(wanted):
             lines.append(f"{len(cards) - len(wanted)} tools have phrases that fit")
         lines += [f"removed: {key}, which is gone" for key in gone]
-        lines += [escape_invisible(line) for line in ([f"! {failure}"] if failure else []) + notes]
-        return Answer(exit=FAILED if failure else 0, data=data, text="\n".join([*lines, *cached_line(app)]))
+        if failure:
+            lines.append(escape_invisible(f"! {failure}; `--rules` writes without a model"))
+        lines += map(escape_invisible, notes)
+        return Answer(exit=FAILED if failure or notes else 0, data=data, text="\n".join([*lines, *cached_line(app)]))
 
     return with_app(work, project=project, store="memory")
 
 
-def _missing(path: Path, cards: Sequence[Card], notes: Sequence[str]) -> Answer:
+def _missing(path: Path, book: PhraseBook, cards: Sequence[Card], notes: Sequence[str]) -> Answer:
     """Name the tools that phrases were not written for."""
+    missing = [card.key for card in cards if not book.covers(card)]
     lines = [
-        f"{card.key}: there are no phrases for its description; write them with `ropewalk tools describe`"
-        for card in cards
+        f"{key}: there are no phrases for its description; write them with `ropewalk tools describe`" for key in missing
     ]
-    text = "\n".join([*lines, *map(escape_invisible, notes)]) or f"{path}: every tool is described"
-    return Answer(
-        exit=FAILED if cards else 0, data={"file": str(path), "missing": [card.key for card in cards]}, text=text
-    )
+    lines += map(escape_invisible, notes)  # what cannot be read may have tools, too
+    is_complete = not lines
+    if without := [card.key for card in cards if card.key not in missing and not book.phrases_of(card)]:
+        lines.append(f"without phrases: {', '.join(without)}; the rules knew none")
+    text = "\n".join(lines) or f"{path}: the phrases of every tool fit its description"
+    data = {"file": str(path), "missing": missing, "without": without}
+    return Answer(exit=0 if is_complete else FAILED, data=data, text=text)
 
 
 def _remove_gone(book: PhraseBook, cards: Sequence[Card]) -> list[str]:

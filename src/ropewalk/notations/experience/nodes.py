@@ -19,7 +19,7 @@ from ...expr.reference_paths import read_path
 from ...fast_dataclass import dataclass
 from ...values import Json, did_you_mean
 from .. import fields as f
-from ..fields import Checker, Report, add_problem, check_schema, join, read_object
+from ..fields import Checker, Report, add_problem, check_schema, check_wait_kind, join, read_object
 from ..node_fields import VALUE_NULLS, check_fallback, checkers, spellings
 from ..undo import check_undo, check_undos
 
@@ -320,8 +320,8 @@ def _check_fields(node: ExperienceNode, report: Report) -> None:
             if key in GIVEN:
                 message = "the run passes an argument of this name to every module; choose another name"
                 add_problem(report, join(node.path, f"args.{key}"), message)
-    if kind == "wait" and ("event" in node.fields) == ("approval" in node.fields):
-        add_problem(report, node.path, "a wait node needs either event or approval")
+    if kind == "wait":
+        check_wait_kind(node.fields, "a wait node ", node.path, report)
 
 
 def _check_writes(node: ExperienceNode, report: Report) -> None:
