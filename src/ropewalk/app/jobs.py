@@ -316,10 +316,9 @@ class Jobs:
             check_workers_can_call(loaded.flow, context.toolbox)
         await self._ensure(loaded, unknown_tools="problem")
         if requested := self.model_checks(loaded):
-            why = await asyncio.to_thread(_unavailable_reason, requested)
-            if why is not None:
-                problem = _model_problem(loaded, why)
-                raise ModelError(why, problems=() if problem.place is None else (problem,))
+            problem = await asyncio.to_thread(_model_problem, loaded, requested)
+            if problem is not None:
+                raise ModelError(problem.message, problems=() if problem.place is None else (problem,))
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
     async def flows_of_parts(
@@ -375,8 +374,8 @@ class Jobs:
         from ..source.document import doubtful_numbers
 
         warnings = doubtful_numbers(loaded.file)
-        if (why := _unavailable_reason(self.model_checks(loaded))) is not None:
-            warnings.append(_model_problem(loaded, why))
+        if (problem := _model_problem(loaded, self.model_checks(loaded))) is not None:
+            warnings.append(problem)
         return replace(checked, warnings=(*checked.warnings, *warnings)) if warnings else checked
 
     async def check_source(self, source: Source) -> Checked:
@@ -478,16 +477,11 @@ def _definition(start: Start) -> Prepared:
     return start.definition
 
 
-def _model_problem(loaded: Prepared, why: str) -> Problem:
-    """Return the problem of a model that is not available, at its line if an agent names the model."""
-    if loaded.kind != "agent" or not loaded.document.get("model"):
-        return Problem(path="", message=why)
+def _model_problem(loaded: Prepared, checks: Iterable[ModelCheck]) -> Problem | None:
+    """Return why one of the models cannot be called, at its line if the agent names the model; None if all can."""
+    reason = next((reason for check in checks if (reason := check()) is not None), None)
+    if reason is None or loaded.kind != "agent" or not loaded.document.get("model"):
+        return None if reason is None else Problem(path="", message=reason)
     from ..source.document import with_places
 
-    [problem] = with_places([Problem(path="model", message=why)], loaded.file)
-    return problem
-
-
-def _unavailable_reason(checks: Iterable[ModelCheck]) -> str | None:
-    """Return why one of these models cannot be called, or None."""
-    return next((reason for check in checks if (reason := check()) is not None), None)
+    return with_places([Problem(path="model", message=reason)], loaded.file)[0]

@@ -131,13 +131,13 @@ def model_error(
     return name_error(model, names, configured=configured, is_own_address=is_own_address)
 
 
-def key_advice(provider: str, variable: str | None, environ: Mapping[str, str] = os.environ) -> str:
-    """Return what to do if a provider refuses the key, which `variable` holds, or a variable of the provider."""
+def key_advice(provider: str, variable: str | None) -> str:
+    """Return what to do if a provider refuses the key, which a variable of its own or of the provider holds."""
     names = (variable,) if variable else KEY_VARIABLES.get(provider, ())
-    if (sent := next(filter(environ.get, names), None)) is not None:
+    if (sent := next(filter(os.environ.get, names), None)) is not None:
         return f"; is {sent} right?"
-    own = "name the variable of the key as key in ropewalk.toml"
-    return f"; no key was sent; set {names[0]}, or {own}" if names else f"; no key was sent; {own}"
+    usual = f"set {names[0]}, or " if names else ""
+    return f"; no key was sent; {usual}name the variable of the key as key in ropewalk.toml"
 
 
 def suggest_models(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
