@@ -65,13 +65,14 @@ export type ToolStat = {
 export type Problem = { file?: string | null; line: number | null; column: number | null; path: string; message: string; suggestion?: string | null };
 
 export class Refused extends Error {
-  constructor(readonly status: number, message: string, readonly problems: Problem[] = []) {
+  /** `data` is the error of the answer, with `at` and `stack` where a tool raised an exception. */
+  constructor(readonly status: number, message: string, readonly problems: Problem[] = [], readonly data: Json = null) {
     super(message);
   }
 }
 
-const GONE = "The server does not answer; is `ropewalk serve` still running? This page shows what it last knew, and asks again every few seconds.";
-const ENDED_SESSION = "The session of this browser has ended. Open the address that `ropewalk serve` printed when it started last.";
+const GONE = "The server does not answer; is it still running? This page shows what it last knew, and asks again every few seconds.";
+const ENDED_SESSION = "The session of this browser has ended. Reload this page to log in again.";
 
 export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): Promise<T> {
   let answer: Response;
@@ -93,13 +94,13 @@ export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): P
   const isOfProxy = answer.status >= 502 && answer.status <= 504 && !answer.headers.get("content-type")?.includes("json");
   reportAnswer(isOfProxy ? GONE : "");
   if (answer.ok) return parseJson(text) as T;
-  let problem: { message?: string; problems?: Problem[] } = {};
+  let problem: { message?: string; problems?: Problem[]; at?: string; stack?: string } = {};
   try {
     problem = (parseJson(text) as { error?: typeof problem }).error ?? {};
   } catch {
     problem = { message: `${answer.status} ${answer.statusText}` };
   }
-  throw new Refused(answer.status, problem.message ?? String(answer.status), problem.problems);
+  throw new Refused(answer.status, problem.message ?? String(answer.status), problem.problems, problem as Json);
 }
 
 /** The number of runs on one page of a list. */

@@ -99,7 +99,7 @@ function Page() {
       </header>
       {!left && <Notices />}
       <main id="main">
-        {left ? <Empty title={left}>To log in, open the address that `ropewalk serve` printed.</Empty> : <View {...place} waits={waits} />}
+        {left ? <Empty title={left}>Reload this page to log in again.</Empty> : <View {...place} waits={waits} />}
       </main>
       {help && (
         <Dialog title="Keys" onClose={() => setHelp(false)}>

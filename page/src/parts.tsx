@@ -159,6 +159,7 @@ export function Trouble({ error }: { error: unknown }) {
   return (
     <div className="trouble" role="alert">
       {problems.length ? <Problems of={problems} /> : said(error)}
+      {error instanceof Refused && <Stack of={error.data} />}
     </div>
   );
 }

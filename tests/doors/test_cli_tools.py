@@ -59,6 +59,7 @@ def test_editors_get_the_tools_of_providers_and_a_server_that_is_down_is_named(p
     [
         (["call", "ad"], 2, "did you mean 'add'?"),
         (["show", "nope:x"], 2, "no tool 'nope:x'"),
+        (["show", "qqqqqq"], 2, "no tool 'qqqqqq': `ropewalk tools ls` lists the tools"),
         (["call", "add"], 2, '"a" is a required'),
         (["call", "add", "a=x"], 2, "a"),
         (["call", "add", "a"], 2, "must be name=value"),

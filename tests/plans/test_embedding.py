@@ -75,9 +75,16 @@ def test_a_mounted_api_with_a_token_and_without_a_host() -> None:
     site.mount("/flows", app.asgi(token="secret-token", hosts=["testserver"]))
     site.mount("/other", app.asgi())
     client = TestClient(site)
-    assert client.get("/flows/api/tools").status_code == 401
+    refused = client.get("/flows/api/tools")
+    assert refused.status_code == 401
+    assert "app.asgi(token=...)" in refused.json()["error"]["message"]
+    login = client.get("/flows/", headers={"accept": "text/html"}).text
+    assert "app.asgi(token=...)" in login
+    assert "ropewalk serve" not in login
     assert client.get("/flows/api/tools", headers={"authorization": "Bearer secret-token"}).status_code == 200
-    assert client.get("/other/api/tools").status_code == 421
+    unknown = client.get("/other/api/tools")
+    assert unknown.status_code == 421
+    assert unknown.json()["error"]["message"].endswith("pass it to app.asgi(hosts=['testserver'])")
 
 
 def test_notebooks_show_flows_and_outcomes() -> None:

@@ -23,11 +23,12 @@ from ropewalk import App, tool
 from ropewalk.agents.scripted import ScriptedModel, wants
 from ropewalk.doors.cli.run import summary
 from ropewalk.doors.cli.runs import show
+from ropewalk.doors.cli.tools import call as call_tool
 from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.resources import ProjectResources
 from ropewalk.doors.mcp.results import flow_failed
 from ropewalk.engine import stack_trace
-from ropewalk.errors import FlowFailed, StoreError
+from ropewalk.errors import FlowFailed, StoreError, ToolError
 from ropewalk.events import Event
 from ropewalk.expr import TRANSFORMS
 from ropewalk.journal.memory import MemoryStore
@@ -258,6 +259,18 @@ def test_an_mcp_tool_shows_data_and_the_end_of_stderr(tmp_path: Path) -> None:
     reported = doors.http["errors"][1]
     assert reported["stack"].startswith("no luck\n\nthe stderr of the server ends with:\ndisk quota exceeded")
     assert "disk quota" not in doors.error["message"] + reported["message"]
+
+
+@pytest.mark.process
+def test_a_tool_call_on_the_command_line_shows_what_the_server_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = forked("broken.py")
+    settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in server.items())
+    (tmp_path / "ropewalk.toml").write_text(f"[mcp.broken]\n{settings}")
+    with pytest.raises(ToolError, match="no luck"):
+        call_tool("broken:report", project=tmp_path)
+    assert capsys.readouterr().err == "the stderr of the server ends with:\ndisk quota exceeded at /var/lib/index\n"
 
 
 def outcome_of(definition: Any, *tools: Any, **options: Any) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CHROMIUM = Path("/usr/bin/chromium")
-REFUSED = "status of 422"  # which the browser logs, and the page shows
+REFUSED = ("status of 422", "status of 502")  # which the browser logs, and the page shows
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,12 @@ def page(browser: Browser, served: Served) -> Iterator[Page]:
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on(
-        "console", lambda said: wrong.append(said.text) if said.type == "error" and REFUSED not in said.text else None
+        "console",
+        lambda said: (
+            wrong.append(said.text)
+            if said.type == "error" and not any(status in said.text for status in REFUSED)
+            else None
+        ),
     )
     page.on("request", lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url))
     page.goto(f"/?token={TOKEN}")

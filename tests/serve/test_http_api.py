@@ -225,6 +225,8 @@ def test_a_tool_whose_server_cannot_be_reached_is_missing_for_that_reason(tmp_pa
         ({"document": chain(call("a", "add", a=1)), "nope": 1}, 422, "body.nope: no such key; the keys are "),
         ({"document": chain(call("a", "add", a=1)), "inputs": 1}, 422, "; did you mean input?"),
         ({"definition": {"knd": "chain", "id": "x"}}, 422, "body.definition.knd: no such key; the keys are kind, id"),
+        ({"definition": "order.yaml"}, 422, """, not 'order.yaml'; write {"kind":"file","id":"order.yaml"}"""),
+        ({"definition": 5}, 422, "body.definition: must be an object, not 5"),
         ({"document": chain(call("a", "add", a=2**63))}, 422, "64"),
         ({"document": "tools.py"}, 422, "a definition must be an object"),
     ],

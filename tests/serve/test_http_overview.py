@@ -16,6 +16,7 @@ from ropewalk import App, tool
 from ropewalk.app.cron_text import cron_text
 from ropewalk.app.overview import FailureGroup, group_failures
 from ropewalk.config.settings import Queue, Schedule, WorkerSettings
+from ropewalk.doors.cli.overview import overview as overview_command
 from ropewalk.doors.http.site import make_site
 from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.journal.run_counts import FailureCount
@@ -76,7 +77,7 @@ def test_an_overview_counts_runs_and_groups_failures_that_differ_in_numbers(serv
     found = answer.json()
     assert (found["runs"], len(found["periods"])) == (7, 4)
     assert {status: counts[3] for status, counts in found["statuses"].items()} == {
-        "failed": 3, "completed": 1, "waiting": 2, "running": 1,
+        "failed": 3, "completed": 1, "waiting": 2, "interrupted": 1,
     }  # fmt: skip
     first = found["definitions"][0]
     assert (first["name"], first["runs"], first["statuses"]) == ("halving", 4, {"failed": 3, "completed": 1})
@@ -86,6 +87,33 @@ def test_an_overview_counts_runs_and_groups_failures_that_differ_in_numbers(serv
     }  # fmt: skip
     assert found["waiting"] == {"approvals": 2, "events": 0, "questions": 0}
     assert [(q["name"], q["waiting"], q["running"]) for q in found["queues"]] == [("fast", 1, 0)]
+
+
+def test_an_overview_names_what_waits_and_the_runs_without_a_process(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def waits_inside(app: App, id: str) -> None:
+        log = await app.store.open(NewRun(id=id, kind="chain", name="asking"))
+        await log.append(Entry("ok", "wait", "ok", {"approval": "Go?", "due": None}))
+
+    async def prepare() -> None:
+        async with App(store=path) as gone:
+            for id in ("killed", "approved"):
+                await waits_inside(gone, id)
+        async with App(store=path) as app:
+            app.runs.approve("approved", "ok")
+            await app.run(ASKS, run_id="asks", park=True)
+
+    asyncio.run(prepare())
+    app = App(store=path)
+    found = asking(app, ("GET", "/api/overview?periods=1"))[0].json()
+    assert {status: counts[0] for status, counts in found["statuses"].items()} == {
+        "interrupted": 1, "answered": 1, "waiting": 1,
+    }  # fmt: skip
+    assert found["waiting"]["approvals"] == 2
+    text = overview_command(since="1h", store=str(path), project=tmp_path).text
+    assert "\n\nwaiting: 2 approvals\n" in text
+    assert f"    ropewalk runs approve asks ok --store {path}" in text
 
 
 def test_an_overview_of_no_time_is_refused() -> None:

@@ -269,6 +269,11 @@ def test_tools_are_selected_and_called(page: Page) -> None:
     page.get_by_label("Arguments (JSON)").fill('{"a": "x"}')
     page.get_by_role("button", name="Call").click()
     page.get_by_role("alert").filter(has_text="args.a").wait_for()
+    page.goto("/tools/fail")
+    page.get_by_role("button", name="Call").click()
+    failed = page.get_by_role("alert").filter(has_text="no luck")
+    failed.locator("summary").click()
+    failed.get_by_text('raise RuntimeError("no luck")').wait_for()
 
 
 @pytest.mark.campaign("pages", only=True)
@@ -338,7 +343,7 @@ def test_without_the_token_a_browser_is_told_how_to_come_in_also_under_a_path(
     answer = page.goto("/ropes/walk/definitions")
     assert answer is not None
     assert answer.status == 401
-    page.get_by_text("If it ends in ?token=$ROPEWALK_TOKEN, enter the value of that variable").wait_for()
+    page.get_by_text("Enter the token that this application passes to app.asgi(token=...)").wait_for()
     page.get_by_label("Token").fill("a wrong one")
     page.get_by_role("button", name="Open").click()
     page.get_by_role("heading", name="This token is wrong").wait_for()

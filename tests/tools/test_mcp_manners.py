@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"command": "no-such-program-here"}, "no program 'no-such-program-here' on the PATH"),
+        ({"command": "no-such-program-here"}, "no program 'no-such-program-here' on the PATH; install it"),
         ({"command": "npx -y something"}, "no program 'npx -y something' on the PATH; arguments belong in \"args\""),
         (python("odd.py", cwd="/no/such/folder"), "cwd '/no/such/folder' is not a directory"),
         ({"command": "/etc/passwd"}, "cannot start '/etc/passwd': "),

@@ -37,6 +37,8 @@ def test_tools_of_a_server_are_called_through_the_runner() -> None:
                 await runner.run("odd:fails")
             with pytest.raises(ToolTimeout):
                 await runner.run("odd:slow", timeout=0.1)
+            with pytest.raises(NotFound, match=r"no tool 'odd': this is a server; its tools are odd:\w+, odd:"):
+                await box.find("odd")
             with pytest.raises(ToolNotFound, match=r"not connected: .*no/such/program"):
                 await runner.run("broken:tool")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,12 +12,13 @@ from ..config.settings import Queue
 from ..errors import StoreError
 from ..journal.run_counts import RunCount
 from .overview import Overview, QueueState, ScheduleList, Work, group_failures
+from .runs.liveness import RESUMABLE, liveness_of, shown_status
 
 if TYPE_CHECKING:
     from ..journal.sql.worker_row import WorkerRow
     from .app import App
 
-_MAX_WAITING: Final = 1000  # running runs that are looked at
+_MAX_RUNNING: Final = 1000  # running runs that are looked at
 
 
 def overview(app: App, since: float, until: float, periods: int) -> Overview:
@@ -29,36 +30,34 @@ def overview(app: App, since: float, until: float, periods: int) -> Overview:
     edges = [*(since + step * number for number in range(periods)), until]
     return Overview(
         edges=edges,
-        runs=_with_waiting(app, edges, app.store.count_runs(edges), {str(wait["runId"]) for wait in waits}),
+        runs=_with_states(app, edges, app.store.count_runs(edges), {str(wait["runId"]) for wait in waits}),
         failures=group_failures(app.store.count_failures(since, until)),
-        waits=_count_waits(waits),
+        waits=waits,
         schedules=list_schedules(app),
         work=read_work(app),
     )
 
 
-def _with_waiting(app: App, edges: Sequence[float], counts: Sequence[RunCount], waiting: set[str]) -> list[RunCount]:
-    """Count the runs that wait inside their process as waiting, although the store has them as running."""
-    if not waiting:
+def _with_states(app: App, edges: Sequence[float], counts: Sequence[RunCount], waiting: set[str]) -> list[RunCount]:
+    """Count the runs that the store has as running by what they do: wait inside their process, or lack one."""
+    if not any(run.status == "running" for run in counts):
         return list(counts)
-    rows = app.store.list_runs(status="running", since=edges[0], until=edges[-1], top=True, limit=_MAX_WAITING)
-    moved = Counter(
-        (bisect_right(edges, row.started_at) - 1, row.kind, row.definition_id, row.name)
-        for row in rows
-        if row.id in waiting
-    )
+    rows = app.store.list_runs(status="running", since=edges[0], until=edges[-1], top=True, limit=_MAX_RUNNING)
+    liveness = liveness_of(app.context, rows)
+    moved: dict[tuple[Any, ...], Counter[str]] = {}
+    for row in rows:
+        state = liveness.get(row.id)
+        status = state if state in RESUMABLE else shown_status(row, state, row.id in waiting)
+        key = (bisect_right(edges, row.started_at) - 1, row.kind, row.definition_id, row.name)
+        if status != row.status:
+            moved.setdefault(key, Counter())[status] += 1
     result = []
     for run in counts:
-        number = moved[run.period, run.kind, run.definition_id, run.name] if run.status == "running" else 0
-        result += [replace(run, count=run.count - number)] if run.count > number else []
-        result += [replace(run, status="waiting", count=number)] if number else []
+        states = moved.get((run.period, run.kind, run.definition_id, run.name)) if run.status == "running" else None
+        left = run.count - sum((states or {}).values())
+        result += [replace(run, count=left)] if left > 0 else []
+        result += [replace(run, status=status, count=number) for status, number in (states or {}).items()]
     return result
-
-
-def _count_waits(waits: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    return Counter(
-        "questions" if "question" in wait else "approvals" if "approval" in wait else "events" for wait in waits
-    )
 
 
 def list_schedules(app: App) -> ScheduleList:

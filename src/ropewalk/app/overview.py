@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from ..config.settings import Queue
@@ -81,8 +81,8 @@ class Overview:
     edges: Sequence[float]
     runs: Sequence[RunCount]
     failures: Sequence[FailureGroup]
-    # The number of open approvals, events and questions.
-    waits: Mapping[str, int]
+    # The open approvals, events and questions, each with its run.
+    waits: Sequence[Mapping[str, Any]]
     schedules: ScheduleList
     work: Work
 

@@ -206,6 +206,10 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         by_period[run.period] += run.count
         by_status[run.status] += run.count
         total += run.count
+    waits = Counter(
+        "questions" if "question" in wait else "approvals" if "approval" in wait else "events"
+        for wait in overview.waits
+    )
     order = sorted(definitions, key=lambda identity: (-sum(definitions[identity][0]), identity[2]))
     return {
         "since": iso(overview.edges[0]),
@@ -227,7 +231,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         "definitionCount": len(order),
         "failures": [_failure_line(failure) for failure in overview.failures[:_MAX_FAILURES]],
         "failureCount": len(overview.failures),
-        "waiting": {name: overview.waits.get(name, 0) for name in ("approvals", "events", "questions")},
+        "waiting": {name: waits[name] for name in ("approvals", "events", "questions")},
         "schedules": [schedule_line(row) for row in overview.schedules.rows],
         "queues": [_queue_line(queue) for queue in overview.work.queues],
         "workers": None if overview.work.workers is None else list(map(worker_line, overview.work.workers)),

@@ -15,7 +15,20 @@ from ..schema import Schema, compile_schema
 from ..values import Json, canonical, did_you_mean
 from .references import OptionalInputs
 from .report import ExprPath, join_names
-from .types import INTEGER, NULL, NUMBER, OBJECT, Missing, Sub, Type, describe_kinds, element_type, kinds_of
+from .types import (
+    ARRAY,
+    INTEGER,
+    NULL,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Missing,
+    Sub,
+    Type,
+    describe_kinds,
+    element_type,
+    kinds_of,
+)
 
 
 class AddProblem(Protocol):
@@ -109,9 +122,10 @@ class FitChecker:
             return True
         if certain & allowed or (certain & _NUMBERS and allowed & _NUMBERS and not isinstance(expr, Lit)):
             return True
-        self.add_problem(
-            f"must be {describe_kinds(allowed)}; this is {describe_kinds(actual)}", at, column=_column(expr)
-        )
+        message = f"must be {describe_kinds(allowed)}; this is {describe_kinds(actual)}"
+        if allowed & STRING and not certain & ~(OBJECT | ARRAY) and not isinstance(expr, Lit):
+            message += '; inside a longer text, such as "Data: ${...}", it becomes JSON'
+        self.add_problem(message, at, column=_column(expr))
         return False
 
     def _check_object(

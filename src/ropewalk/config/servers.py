@@ -10,14 +10,17 @@ add it to the tables of toml.py and a field to settings.py.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from ..errors import Place, display_path
+from ..values import did_you_mean
 from .settings import (
     TRUST_HINTS,
     BackendSource,
@@ -70,7 +73,7 @@ def read_servers(
     for name, settings in section.items():
         with table.collecting_errors():
             if not isinstance(settings, dict):
-                raise table.unknown_key_error(("mcp", name), ("file", "import"))
+                _raise_not_a_table(table, name, settings)
             values = table.check_table(("mcp", name), SERVER_KEYS)
             if ("command" in values) == ("url" in values):
                 table.raise_at(("mcp", name), f"[mcp.{name}] needs either a command or a url")
@@ -78,6 +81,19 @@ def read_servers(
             failures.pop(name, None)
             _add_unless_disabled(servers, failures, name, values, directory, environ)
     return servers, untrusted
+
+
+def _raise_not_a_table(table: TomlFile, name: str, value: object) -> NoReturn:
+    """Raise ConfigError for a key of [mcp] that is not a server, with what was probably meant."""
+    known = ("file", "import")
+    if name in SERVER_KEYS:
+        table.raise_at(("mcp", name), f"[mcp] {name}: this is a setting of one server; write it in [mcp.NAME]")
+    if type(value) is not str or did_you_mean(name, known) is not None:
+        raise table.unknown_key_error(("mcp", name), known)
+    key = "url" if re.match(r"https?://", value) else "command"
+    table.raise_at(
+        ("mcp", name), f"[mcp] {name}: a server is a table; write [mcp.{name}] with {key} = {json.dumps(value)}"
+    )
 
 
 def _read_file(

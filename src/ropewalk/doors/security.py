@@ -132,6 +132,7 @@ _WAY: Final = (
     "send it as Authorization: Bearer TOKEN; it is the value of ROPEWALK_TOKEN, or else in the address that the "
     "server printed"
 )
+_HOST_WAY: Final = "start the server with --allow-host {host}"
 _WRONG: Final = "the token is wrong"
 _ENDED: Final = "the session of this browser has ended"
 _NO_TOKEN: Final = b"This browser has no token"
@@ -174,6 +175,7 @@ class AuthMiddleware:
     # the token in the browser's cookie. None: no token is needed. Use None only for a server that this machine alone
     # can reach, and only if the user asked for it.
     # `most_bytes`: The largest body, in bytes.
+    # `way` and `host_way`: Where the token is found, and how to allow the host `{host}`.
 
     def __init__(
         self,
@@ -183,10 +185,12 @@ class AuthMiddleware:
         most_bytes: int = 10_000_000,
         lost: bytes | None = None,
         way: str = _WAY,
+        host_way: str = _HOST_WAY,
     ) -> None:
         if token == "":
             raise ValueError("an HTTP server needs a token")
-        self._site, self._max_bytes, self._lost, self._where = site, most_bytes, lost, way
+        self._site, self._max_bytes, self._lost = site, most_bytes, lost
+        self._where, self._host_way = way, host_way
         self._token = None if token is None else token.encode()
         self._sessions = Sessions()
         self._hosts = {host.lower() for host in (*LOCAL, *hosts)}
@@ -236,11 +240,8 @@ class AuthMiddleware:
     def _refused(self, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         host = _name(headers.get(b"host", b"").decode("latin-1"))
         if host not in self._hosts:
-            return (
-                421,
-                "UnknownHost",
-                f"the host {host!r} is not allowed; to allow it, start the server with --allow-host {host}",
-            )
+            way = self._host_way.format(host=host)
+            return 421, "UnknownHost", f"the host {host!r} is not allowed; to allow it, {way}"
         origin = headers.get(b"origin")
         if origin is not None and not self._own(origin.decode("latin-1"), headers):
             return 403, "ForeignOrigin", "requests from other sites are refused"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .pins import Pins
     from .undo import Undo
 
+_MAX_TOOLS_SHOWN: Final = 10  # of a server, in an error
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -221,9 +222,13 @@ class Toolbox(Index):
         """
         require_type(str, tool_id=tool_id)
         space, colon, _ = tool_id.partition(":")
+        ids = self.ids()
+        if not colon and space in self.spaces:
+            tools = sorted(id for id in ids if prefix_of(id) == space)
+            shown = [*tools[:_MAX_TOOLS_SHOWN], *(["…"] if len(tools) > _MAX_TOOLS_SHOWN else [])]
+            return f"this is a server; its tools are {', '.join(shown) or f'{space}:NAME'}"
         if not colon or space in self.spaces:
             return None
-        ids = self.ids()
         reason = why_reserved_is_missing(tool_id, ids)
         if reason or did_you_mean(tool_id, ids) or any(known_id.startswith(f"{space}:") for known_id in ids):
             return reason
@@ -504,7 +509,7 @@ class Toolbox(Index):
         if not isinstance(tool_id, str):
             raise wrong_type("tool_id", "a string", tool_id)
         if self.is_missing(tool_id):
-            await self.connect_for([tool_id])
+            await self.connect_for([f"{tool_id}:" if tool_id in self.spaces else tool_id])
         tool = self.get(tool_id)
         if tool is not None:
             return tool

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from shlex import quote
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from ...app.duty import overview as read_overview
 from ...app.presenters import overview_data
+from ...source.document import escape_invisible
 from .dispatch import Answer, UsageError
 from .options import Json, Project, StoreAddress
 from .output import columns, first_line, moment
-from .session import Interrupts, with_app
+from .session import Interrupts, store_options, with_app
+from .signals import command, wait_text
 from .store import instant
 
 _PERIODS: Final = 24
@@ -37,13 +40,25 @@ def overview(
         raise UsageError(f"--since {since!r}: must be a time in the past")
 
     async def work(app: Any, _: Interrupts) -> Answer:
-        data = overview_data(await asyncio.to_thread(read_overview, app, start, end, _PERIODS))
-        return Answer(data=data, text="\n\n".join(_sections(data)))
+        read = await asyncio.to_thread(read_overview, app, start, end, _PERIODS)
+        data = overview_data(read)
+        waits = _wait_lines(read.waits, store_options(store, project))
+        return Answer(data=data, text="\n\n".join(_sections(data, waits)))
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _sections(data: Mapping[str, Any]) -> Iterator[str]:
+def _wait_lines(waits: Sequence[Mapping[str, Any]], options: str) -> list[str]:
+    """Return a line for each wait and the command that answers it."""
+    lines = []
+    for wait in waits[:_MAX_ROWS]:
+        run = str(wait["runId"])
+        lines += [f"  {run}: {wait_text(dict(wait))}", f"    {command(quote(run), dict(wait))}{options}"]
+    more = len(waits) - _MAX_ROWS
+    return [escape_invisible(line) for line in lines] + ([f"  ({more} more)"] if more > 0 else [])
+
+
+def _sections(data: Mapping[str, Any], wait_lines: Sequence[str]) -> Iterator[str]:
     """Yield the parts of the text; those without content are left out."""
     if not data["runs"]:
         yield f"no runs since {_local(data['since'])}"
@@ -72,8 +87,10 @@ def _sections(data: Mapping[str, Any]) -> Iterator[str]:
             for f in data["failures"]
         ]
         yield _table(("FAILED", "DEFINITION", "NODE", "ERROR", "LAST", "RUN"), rows, data["failureCount"])
-    if waits := [f"{count} {name}" for name, count in data["waiting"].items() if count]:
-        yield f"waiting: {', '.join(waits)}"
+    waits = [(count, name[:-1] if count == 1 else name) for name, count in data["waiting"].items() if count]
+    if waits:
+        counts = ", ".join(f"{count} {name}" for count, name in waits)
+        yield "\n".join([f"waiting: {counts}", *wait_lines])
     if due := [s for s in data["schedules"] if s["next"]]:
         rows = [(s["name"], s["flow"], s["next"], s["status"] or "-") for s in sorted(due, key=_when)]
         yield _table(("SCHEDULE", "FLOW", "NEXT", "LAST RUN"), rows, len(rows))

@@ -40,6 +40,7 @@ from .store import instant
 if TYPE_CHECKING:
     from ...app.app import App
     from ...tools.pins import Difference, Pins
+    from ...tools.tool import Tool
 
 _QUIET: Final = 2.0  # seconds before a command says what it waits for
 
@@ -154,16 +155,26 @@ def show(tool_id: str, /, *, fresh: Fresh = False, json: Json = False, project: 
         if tool_id.startswith("plans:"):
             await _add_own_tools(app, project)
         try:
-            tool = await app.jobs.find_tool(tool_id)
+            tool = await _find_tool(app, tool_id)
         except NotFound:  # the server may have it by now
             if not ask_servers(app):
                 raise
-            tool = await app.jobs.find_tool(tool_id)
+            tool = await _find_tool(app, tool_id)
         result = tool.to_dict()
         text = json_text(result)
         return Answer(data=result, text=text)
 
     return with_app(work, project=project, store="memory")
+
+
+async def _find_tool(app: App, tool_id: str) -> Tool:
+    """Return a tool, or raise NotFound with what lists the tools if no other one is similar."""
+    try:
+        return await app.jobs.find_tool(tool_id)
+    except NotFound as error:
+        if error.suggestion is None and error.why is None and error.what == "tool":
+            raise NotFound("tool", tool_id, why="`ropewalk tools ls` lists the tools") from None
+        raise
 
 
 def call(
@@ -187,7 +198,7 @@ def call(
 
     async def work(app: App, _: Interrupts) -> Answer:
         ask_on_terminal(app)
-        tool = await app.jobs.find_tool(tool_id)
+        tool = await _find_tool(app, tool_id)
         arguments_by_name = with_arguments(values or {}, texts, tool.input_schema, option_of(input))
         try:
             value = await app.call_tool(
@@ -196,8 +207,11 @@ def call(
         except ToolError as error:
             from ...engine.stack_trace import trace_of_call  # loaded late: most calls do not fail
 
-            if (place := trace_of_call(error).at) is not None:
-                notify(f"{tool_id} failed at {place}", logging.ERROR)
+            trace = trace_of_call(error)
+            if trace.at is not None:
+                notify(f"{tool_id} failed at {trace.at}", logging.ERROR)
+            elif trace.text is not None and (details := trace.text.partition("\n\n")[2]):
+                notify(details, logging.ERROR)  # what its server printed; the message above it comes with the error
             raise
         text = value if isinstance(value, str) else json_text(value)
         return Answer(data={"tool": tool_id, "result": value}, text=escape_invisible(text))

@@ -19,4 +19,4 @@ def embedded(app: App, token: str | None, hosts: Iterable[str]) -> Site:
         from .site import make_site
     except ModuleNotFoundError as error:
         raise ConfigError(f"app.asgi() needs the package {error.name}: {install_command('serve')}") from None
-    return make_site(app, token, hosts=hosts, files_of=FlowFiles.of_project)
+    return make_site(app, token, hosts=hosts, files_of=FlowFiles.of_project, is_embedded=True)

@@ -100,6 +100,7 @@ def validation_errors(request: Request, errors: Sequence[Mapping[str, Any]]) -> 
             expected.setdefault(place, []).append(_EXPECTED[item["type"]](item.get("ctx") or {}))
             arguments[place] = item.get("input")
             message = f"must be {' or '.join(expected[place])}, not {_short_text(arguments[place])}"
+            message += _object_hint(request, place, arguments[place])
             near = _nearest_allowed(arguments[place], item) if item["type"] == "literal_error" else None
             problems[place] = Problem(path=path, message=message, suggestion=near)
         elif item["type"] == _EXTRA:
@@ -141,14 +142,31 @@ def _unknown(request: Request, place: Sequence[Any]) -> tuple[str, str | None]:
         keys = _parameters(route)
         there = f"the parameters are {', '.join(keys)}" if keys else "this route takes none"
         return f"no such parameter; {there}", did_you_mean(str(place[-1]), keys)
-    field = route.body_field if isinstance(route, APIRoute) else None
-    model: Any = field.field_info.annotation if field is not None else None
-    for part in place[1:-1]:
-        model = _model(model.model_fields[part].annotation) if isinstance(part, str) and model else None
+    model = _model_at(request, place[:-1])
     if model is None:
         return "no such key", None
     keys = [item.alias or name for name, item in model.model_fields.items()]
     return f"no such key; the keys are {', '.join(keys)}", did_you_mean(str(place[-1]), keys)
+
+
+def _model_at(request: Request, place: Sequence[Any]) -> Any:
+    """Return the model of the object at a place of the body, or None."""
+    route = request.scope.get("route")
+    field = route.body_field if isinstance(route, APIRoute) else None
+    model: Any = field.field_info.annotation if field is not None else None
+    for part in place[1:]:
+        field = model.model_fields.get(part) if isinstance(part, str) and model else None
+        model = None if field is None else _model(field.annotation)
+    return model
+
+
+def _object_hint(request: Request, place: Sequence[Any], value: Any) -> str:
+    """Return the object to write in place of a text, for the models that know one."""
+    model = _model_at(request, place) if isinstance(value, str) and place[0] == "body" else None
+    object_for = getattr(model, "object_for", None)
+    if object_for is None or len(value) > _LONGEST:
+        return ""
+    return f"; write {orjson.dumps(object_for(value)).decode()}"
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:

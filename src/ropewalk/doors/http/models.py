@@ -568,6 +568,11 @@ class Definition(RequestBody):
     kind: Literal["chain", "composition", "file"]
     id: str = Field(max_length=500)
 
+    @staticmethod
+    def object_for(text: str) -> dict[str, str]:
+        """Return what to write in place of the name of a file."""
+        return {"kind": "file", "id": text}
+
 
 OWN = "ropewalk:"
 """The prefix of the ids of tools that belong to agents."""

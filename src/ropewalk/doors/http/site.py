@@ -109,6 +109,12 @@ async def metrics(request: Request) -> Response:
 
 STATIC: Final = Path(__file__).parents[1] / "web" / "static"
 LOST: Final = STATIC / "token.html"
+_LOST_WAY: Final = re.compile(rb"<p>.*?</p>", re.DOTALL)
+_EMBEDDED_LOST_WAY: Final = b"<p>Enter the token that this application passes to <code>app.asgi(token=...)</code>.</p>"
+_EMBEDDED_WAYS: Final = {
+    "way": "send it as Authorization: Bearer TOKEN; it is the one that the application passes to app.asgi(token=...)",
+    "host_way": "pass it to app.asgi(hosts=[{host!r}])",
+}
 _INDEX: Final = (STATIC / "index.html").read_bytes()
 _ASSETS: Final = {file.name: file for file in sorted((STATIC / "assets").glob("*"))}
 _KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -169,15 +175,20 @@ def make_site(
     hosts: Iterable[str] = (),
     files_of: Callable[[App], FlowFiles] = FlowFiles,
     root_path: str = "",
+    is_embedded: bool = False,
 ) -> Site:
     """Build the HTTP API and the web UI of an app, or of the present version of a project."""
 
     # The caller closes the app.
     # `token`: What every request must show as bearer token or cookie; None if another program checks requests.
     # `root_path`: The prefix of a proxy; an app that mounts this one says its own.
+    # `is_embedded`: Another program serves it, so refusals name the arguments of `App.asgi` and no command.
     versions = project if isinstance(project, ProjectVersions) else ProjectVersions(project)
     served = ServedVersions(versions, files_of, make_routes(versions))
-    guarded = AuthMiddleware(served, token, hosts, versions.app.limits.file_size, LOST.read_bytes())
+    lost, ways = LOST.read_bytes(), {}
+    if is_embedded:
+        lost, ways = _LOST_WAY.sub(_EMBEDDED_LOST_WAY, lost), _EMBEDDED_WAYS
+    guarded = AuthMiddleware(served, token, hosts, versions.app.limits.file_size, lost, **ways)
     return RootPath(HealthChecks(versions, guarded), root_path)
 
 

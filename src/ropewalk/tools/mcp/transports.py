@@ -312,8 +312,8 @@ async def spawn(config: ServerConfig, on_stderr: Callable[[bytes], None]) -> tup
     try:
         child = await start([find_program(config.command, env), *config.args], env, config.cwd, on_stderr=on_stderr)
     except FileNotFoundError as error:
-        hint = '; arguments belong in "args"' if " " in config.command else ""
-        raise ConnectionError(f"{config}: no program {config.command!r} on the PATH{hint}") from error
+        remedy = 'arguments belong in "args"' if " " in config.command else "install it, or give its path"
+        raise ConnectionError(f"{config}: no program {config.command!r} on the PATH; {remedy}") from error
     except (OSError, ValueError) as error:
         raise ConnectionError(f"{config}: cannot start {config.command!r}: {error}") from error
     return child, secrets
