@@ -316,7 +316,7 @@ class Jobs:
             check_workers_can_call(loaded.flow, context.toolbox)
         await self._ensure(loaded, unknown_tools="problem")
         if requested := self.model_checks(loaded):
-            problem = await asyncio.to_thread(_model_problem, loaded, requested)
+            problem = await asyncio.to_thread(_model_problem, requested, loaded.kind, loaded.document, loaded.file)
             if problem is not None:
                 raise ModelError(problem.message, problems=() if problem.place is None else (problem,))
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
@@ -374,7 +374,8 @@ class Jobs:
         from ..source.document import doubtful_numbers
 
         warnings = doubtful_numbers(loaded.file)
-        if (problem := _model_problem(loaded, self.model_checks(loaded))) is not None:
+        problem = _model_problem(self.model_checks(loaded), loaded.kind, loaded.document, loaded.file)
+        if problem is not None:
             warnings.append(problem)
         return replace(checked, warnings=(*checked.warnings, *warnings)) if warnings else checked
 
@@ -477,11 +478,11 @@ def _definition(start: Start) -> Prepared:
     return start.definition
 
 
-def _model_problem(loaded: Prepared, checks: Iterable[ModelCheck]) -> Problem | None:
+def _model_problem(checks: Iterable[ModelCheck], kind: str, document: Mapping[str, Any], file: Any) -> Problem | None:
     """Return why one of the models cannot be called, at its line if the agent names the model; None if all can."""
     reason = next((reason for check in checks if (reason := check()) is not None), None)
-    if reason is None or loaded.kind != "agent" or not loaded.document.get("model"):
+    if reason is None or kind != "agent" or not document.get("model"):
         return None if reason is None else Problem(path="", message=reason)
     from ..source.document import with_places
 
-    return with_places([Problem(path="model", message=reason)], loaded.file)[0]
+    return with_places([Problem(path="model", message=reason)], file)[0]
