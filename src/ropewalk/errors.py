@@ -138,6 +138,7 @@ class Action(Enum):
     UPGRADE = "to use the new definition: await app.resume({run_id}, FILE, upgrade=True)"
     RETRY_CHANGED = "to use the new definition: await app.runs.retry({run_id}, definition={file}, upgrade=True)"
     FORK_CHANGED = "to use the new definition: await app.runs.fork({run_id}, definition={file})"
+    RETRY = "to retry what failed: await app.runs.retry({run_id})"
     RETRY_WITH_FILE = "to use the tools of its file: await app.runs.retry({run_id}, definition=Path({file}))"
     RESUME_WITH_FILE = "to use the tools of its file: await app.resume({run_id}, Path({file}))"
     RETRY_FROM = "to run it again: await app.runs.retry({run_id}, [{node}])"
@@ -187,6 +188,20 @@ def trace_in(error: Any) -> StackTrace | None:
     if not isinstance(error, Mapping) or not (error.get("at") or error.get("stack")):
         return None
     return StackTrace(error.get("at"), error.get("stack"))
+
+
+def raised_at(error: Any) -> str:
+    """Return ` (FILE:LINE in FUNCTION, called at FILE:LINE)` for a failure, without what its message says already."""
+    if not isinstance(error, Mapping):
+        return ""
+    at, message = str(error.get("at") or ""), str(error.get("message"))
+    # The stack of a call that a program in a Python file made begins with the line of the program.
+    call = re.match(r'  File "([^"\n]+)", line (\d+)\n', str(error.get("stack") or ""))
+    called = f"{call[1]}:{call[2]}" if call is not None else ""
+    places = [at] if at and at.partition(" ")[0] not in message else []
+    if called and called != at.partition(" ")[0] and called not in message:
+        places.append(f"called at {called}")
+    return f" ({', '.join(places)})" if places else ""
 
 
 class RopewalkError(Exception):

@@ -57,6 +57,15 @@ def test_no_retry_is_offered_for_a_programs_own_failure(shop):
     assert "runs retry" in shop("run", "calls.yaml").out
 
 
+def test_a_result_of_the_wrong_type_needs_another_definition(shop):
+    code = "from ropewalk import plan\n\n\n@plan\nasync def size() -> {}:\n    return 'large'\n"
+    shop.write("sizes.py", code.format("int"))
+    failed = shop("run", "sizes.py:size", "--id", "size").out
+    assert 'sizes.py:5: result: output: "large" is not of type "integer"\n' in failed
+    command = "runs retry size --upgrade sizes.py:size"
+    assert failed.endswith(f"correct the definition, then: ropewalk {command}\n")
+
+
 def test_a_failed_run_names_its_retry_and_an_undo_the_steps_that_it_undoes(shop):
     failed = shop("run", "shop.yaml", "--id", "monday")
     assert failed.code == 1

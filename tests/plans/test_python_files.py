@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 
 import fork_server
 from ropewalk import App
-from ropewalk.errors import InvalidFlow, NotFound
+from ropewalk.errors import FlowFailed, InvalidFlow, NotFound
 from ropewalk.source.document import render_problem
 
 REPORTS = '''
@@ -208,6 +208,21 @@ async def argument(item: str) -> int:
 @plan
 async def name(item: str) -> int:
     return await prise(item)
+
+
+@tool
+def count(item: str) -> int:
+    return {}[item]
+
+
+@plan
+async def call(item: str) -> int:
+    return await count(item)
+
+
+@plan
+async def result(item: str) -> str:
+    return await price(item)
 """
 
 
@@ -230,3 +245,30 @@ def test_the_text_of_an_error_names_the_line_of_the_function(tmp_path: Path, flo
     assert str(refused.value) == message
     shown = render_problem(refused.value.problems[0])
     assert "wrong.py:" not in shown.partition("wrong.py:")[2]  # once, with the column
+
+
+CALL = "program[0-1:14.1]/count (tool count): KeyError: 'rope' (wrong.py:22 in count, called at wrong.py:27)"
+
+
+@pytest.mark.parametrize(
+    ("flow", "store", "why"),
+    [
+        ("call", "memory", CALL),
+        ("call", "runs.db", f"{CALL}; to retry what failed: await app.runs.retry('R')"),
+        ("result", "runs.db", 'result: output: 4 is not of type "string"'),
+    ],
+)
+def test_a_failed_run_says_where_it_failed_and_what_can_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flow: str, store: str, why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.py").write_text(WRONG)
+
+    async def run() -> None:
+        async with App(store) as app:
+            outcome = await app.run(tmp_path / f"wrong.py:{flow}", {"item": "rope"}, run_id="R")
+        outcome.raise_if_failed()
+
+    with pytest.raises(FlowFailed) as failed:
+        asyncio.run(run())
+    assert str(failed.value) == f"run R of wrong.py:{flow} did not complete (status failed): {why}"

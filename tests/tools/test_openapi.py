@@ -350,6 +350,6 @@ def test_what_is_wrong_in_itself_is_raised_and_what_connecting_finds_is_a_failur
 
     async def case() -> None:
         async with Toolbox(providers={"p": {"url": lab.url, "openapi": f"{lab.url}/absent"}}) as box:
-            assert "HTTP 404" in box.failures["p"]
+            assert f"the OpenAPI document cannot be read: {lab.url}/absent: HTTP 404" in box.failures["p"]
 
     asyncio.run(case())

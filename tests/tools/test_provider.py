@@ -326,7 +326,7 @@ def test_answer_that_is_no_stream_is_not_one(lab: Any) -> None:
 
 
 def test_refusal_comes_before_the_first_event(lab: Any) -> None:
-    with pytest.raises(ExecutionFailed, match=r"t \[provider\]: HTTP 404"):
+    with pytest.raises(ExecutionFailed, match=rf"t \[provider\]: HTTP 404 .* from \w+ {lab.url}/t"):
         streamed(lab)
 
 

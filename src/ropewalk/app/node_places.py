@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import display_path
 from ..ir import Graph, node_parts
+from ..ops import Program
 
 if TYPE_CHECKING:
     from .prepared import Prepared
 
 
 def places(loaded: Prepared) -> dict[str, str]:
-    """Return `file:line` of every node of a file by its id, without ids that occur twice."""
+    """Return `file:line` of every node by its id, without ids that occur twice, and of every line of a plan."""
     if loaded.file is None:
         return {}
     result: dict[str, str] = {}
@@ -24,13 +25,27 @@ def places(loaded: Prepared) -> dict[str, str]:
             twice.add(id)
         if source:
             result[id] = f"{display_path(loaded.file.file)}:{loaded.file.locate(source).line}"
-    found = {id: place for id, place in result.items() if id not in twice}
-    if loaded.kind == "agent":
-        # An agent has no nodes in its file: its limits are those of the prompt, its turns those of the model.
-        for id, keys in (("", ("prompt", "messages")), ("turn", ("model", "prompt", "messages"))):
-            key = next((key for key in keys if key in loaded.document), "")
-            found[id] = f"{display_path(loaded.file.file)}:{loaded.file.locate(key).line}"
-    return found
+    return (
+        {id: place for id, place in result.items() if id not in twice} | _agent_places(loaded) | _program_places(loaded)
+    )
+
+
+def _agent_places(loaded: Prepared) -> dict[str, str]:
+    """Return the places of an agent, which has no nodes in its file: of its prompt by "", and of its model by `turn`."""
+    if loaded.file is None or loaded.kind != "agent":
+        return {}
+    prompt = next((key for key in ("prompt", "messages") if key in loaded.document), "")
+    keys = {"": prompt, "turn": "model" if "model" in loaded.document else prompt}
+    return {id: f"{display_path(loaded.file.file)}:{loaded.file.locate(key).line}" for id, key in keys.items()}
+
+
+def _program_places(loaded: Prepared) -> dict[str, str]:
+    """Return the places of a plan in a Python file: of its `def` by "", and of each line of its program by `line N`."""
+    lines = next((node.op.places for node in loaded.flow.body.nodes if isinstance(node.op, Program)), ())
+    if not lines:
+        return {}
+    named = {f"line {i}": f"{display_path(place.file)}:{place.line}" for i, place in enumerate(lines, 1)}
+    return {"": f"{display_path(loaded.file.file)}:{loaded.file.locate('').line}", **named}
 
 
 def node_sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:

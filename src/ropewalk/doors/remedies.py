@@ -49,6 +49,7 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
         "to use the new definition: ropewalk runs fork {run_id} --definition {file}",
         "to use the new definition: POST /api/runs/{run_id}/fork with a definition",
     ),
+    Action.RETRY: Wording("to retry what failed: ropewalk runs retry {run_id}", f"to retry what failed: {_RETRY}"),
     Action.RETRY_WITH_FILE: Wording("to use the tools of its file: ropewalk runs retry {run_id} {file}"),
     Action.RESUME_WITH_FILE: Wording("to use the tools of its file: ropewalk resume {run_id} {file}"),
     Action.RETRY_FROM: Wording(

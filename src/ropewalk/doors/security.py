@@ -35,10 +35,12 @@ import orjson
 
 from ..errors import ConfigError
 from ..journal.tool_usage import address_source, as_source
+from ..source.document import escape_invisible
 
 if TYPE_CHECKING:
     from .connections import ConnectionLimits
 
+log = logging.getLogger("ropewalk.security")
 IDLE_SECONDS: Final = 24 * 3600
 """How long a session lasts after its last request."""
 MOST_SESSIONS: Final = 1_000
@@ -216,6 +218,9 @@ class AuthMiddleware:
         scope[SESSIONS], scope[SESSION] = self._sessions, None
         refused = self._stranger(scope, headers)
         if refused is not None:
+            address = (scope.get("client") or ("an unknown address",))[0]
+            path = escape_invisible(scope["path"])
+            log.warning("refused %s %s from %s: %s", scope["method"], path, address, refused[2].partition(";")[0])
             if self._lost is not None and refused[0] == 401 and b"text/html" in headers.get(b"accept", b""):
                 heading = _HEADINGS.get(refused[2].partition(";")[0], _NO_TOKEN)
                 page = at_root(self._lost.replace(_NO_TOKEN, heading), scope)
@@ -396,8 +401,8 @@ def _digits(value: bytes | None) -> bytes:
     return value if value is not None and value.isdigit() and len(value) < 20 else b"0"
 
 
-_NOISY: Final = ("asyncio", "uvicorn.error")
-"""Loggers that have a line for each connection that goes wrong."""
+_NOISY: Final = ("asyncio", "uvicorn.error", "ropewalk.security")
+"""Loggers that have a line for each connection that goes wrong or is refused."""
 
 
 async def serve_until_cancelled(

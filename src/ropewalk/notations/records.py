@@ -7,7 +7,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from ..argument_checks import wrong_type
-from ..errors import FailedResult, FlowFailed
+from ..errors import FailedResult, FlowFailed, Remedy, display_path, raised_at
 from ..values import Json
 from .fields import camel, closest_attribute
 from .registry import NOTATIONS, value_in
@@ -131,6 +131,9 @@ class Outcome(Record):
 
     _read: Callable[[Any], Any] | None = None
     _cause: BaseException | None = None
+    # The file of the definition, and what can help, of a run that did not complete.
+    _source: str | None = None
+    _remedy: Remedy | None = None
     # The exception of a tool may hold anything, such as a connection, so a copy of the outcome has none.
     _unsaved = ("_data", "_copies", "_cause")
     # The other name that `result` has in Python.
@@ -159,10 +162,13 @@ class Outcome(Record):
         """
         status = str(self._data.get("status"))
         if status != "completed":
-            messages = [str(error.get("message") or error) for error in failures_of(self._data)[:20]]
+            messages = [_failure_text(error) for error in failures_of(self._data)[:20]]
             why = f": {'; '.join(messages)}" if messages else ""
-            message = f"run {self.run_id} did not complete (status {status}){why}"
-            raise FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict()) from self._cause
+            source = "" if self._source is None else f" of {display_path(self._source)}"
+            message = f"run {self.run_id}{source} did not complete (status {status}){why}"
+            failed = FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict())
+            failed.remedy = self._remedy
+            raise failed from self._cause
         return self
 
     def _repr_html_(self) -> str:
@@ -213,6 +219,22 @@ def failures_of(data: Mapping[str, Any]) -> list[dict[str, Json]]:
         error = data["error"]
         listed = [error if isinstance(error, dict) else {"message": str(error)}]
     return listed
+
+
+def _failure_text(error: Mapping[str, Any]) -> str:
+    """Return the node and the tool of an error of a result, its message, and where it was raised."""
+    node = str(error.get("path") or error.get("nodeId") or "").partition("@")[0]
+    tool = f" (tool {error['tool']})" if error.get("tool") else ""
+    return f"{node}{tool}: {error.get('message') or error}".removeprefix(": ") + raised_at(error)
+
+
+def is_retryable(data: Mapping[str, Any]) -> bool:
+    """Return True if the run of a result failed at steps that a retry can repeat."""
+    errors = failures_of(data)
+    # A result that does not fit needs another definition, and a call that took effect is not to be repeated.
+    helpless = any(error.get("ran") is True or error.get("kind") == "Unfinished" for error in errors)
+    steps = [error for error in errors if error.get("path") or error.get("nodeId")]
+    return data.get("status") in ("failed", "partial", "timeout") and bool(steps) and not helpless
 
 
 def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | None = None) -> Outcome:

@@ -55,6 +55,13 @@ class Selection:
             check_name(model)
         self._model = model
 
+    def check_model(self) -> None:
+        """Raise ConfigError if the embedding model cannot be opened, as far as that is known without loading it."""
+        if isinstance(self._model, str) and self._model != NO_EMBEDDER:
+            from .embedders import check_importable
+
+            check_importable(self._model, self._config())
+
     def open_model(self, name: str) -> Embedder:
         """Open a model by its name, for this project."""
         from .embedders import open_embedder

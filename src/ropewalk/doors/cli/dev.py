@@ -156,9 +156,12 @@ def _tools_by_source(app: App) -> Iterator[tuple[str, str]]:
         groups.setdefault(source, []).append(tool.id)
     for source, ids in groups.items():
         yield source, _listed(sorted(ids))
-    for name in app.toolbox.servers.names if app.toolbox.servers is not None else ():
-        if name not in groups:
-            yield name, "MCP server, connected when a run needs it"
+    # The command connects these while it serves, and reports those that fail.
+    config = app.context.config
+    for names, kind in () if config is None else ((config.servers, "MCP server"), (config.providers, "provider")):
+        for name in names:
+            if name not in groups and name not in app.toolbox.failures:
+                yield name, f"{kind}, connecting"
     for name in app.toolbox.failures.keys() - groups.keys():
         yield name, f"cannot be used: {failure_text(app.toolbox.failures[name], Door.CLI)}"
 

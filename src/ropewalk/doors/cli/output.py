@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ...errors import ConfigError
+from ...errors import ConfigError, raised_at
 from ...events import Event
 from ...source.document import escape_invisible
 from ...telemetry.logs import END_EVENTS, RedactingFormatter, RunLocation, RunLog, log_as_json
@@ -73,12 +73,6 @@ def first_line(text: str, limit: int = 72) -> str:
 Form: TypeAlias = Literal["text", "json"]
 
 
-def raised_at(error: Any) -> str:
-    """Return ` (FILE:LINE in FUNCTION)` for an error of a result or a step; "" if its message has the place already."""
-    at = error.get("at") if isinstance(error, dict) else None
-    return "" if not at or str(at).partition(" ")[0] in str(error.get("message")) else f" ({at})"
-
-
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 LEVEL: Final = "ROPEWALK_LOG_LEVEL"
 _LOGGER_FORMATS = (("ropewalk.modules", "%(line)s"), ("ropewalk.workers", "%(asctime)s %(message)s"))
@@ -112,6 +106,12 @@ def log_events(app: App) -> None:
     """Log the events of all runs of `app`, if standard error is JSON lines."""
     if _json_handler is not None:
         app.watch(RunLog().take)
+
+
+def notify_failed_runs(app: App) -> None:
+    """Write a line for each run of `app` that fails, unless the events of all runs are logged."""
+    if _json_handler is None:
+        app.watch(FailedRuns().take)
 
 
 class FailedRuns:

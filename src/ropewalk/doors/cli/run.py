@@ -19,7 +19,7 @@ import orjson
 from cyclopts import Parameter, validators
 
 from ...check import UNKNOWN_TOOL
-from ...errors import InvalidInput, Problem, RopewalkError, message_of, rejected_paths
+from ...errors import InvalidInput, Problem, RopewalkError, display_path, message_of, raised_at, rejected_paths
 from ...events import Event
 from ...journal.memory import MemoryStore
 from ...notations.binding import UNSET
@@ -44,7 +44,7 @@ from .options import (
     Upgrade,
     Watch,
 )
-from .output import columns, configure_logging, duration, moment, notify, raised_at
+from .output import columns, configure_logging, duration, moment, notify
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
@@ -336,6 +336,12 @@ def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCou
         return []
     if len(errors) == 1 and (node := _unfinished_agent(app, row, errors[0])) is not None:
         return [f"to start over: ropewalk runs retry {quote(row.id)} --from {quote(node)}{options}"]
+    # A result that does not fit stays as it is until the definition changes.
+    if errors and all(_is_of_result(error) for error in errors):
+        started_with = row.context or {}
+        file = started_with.get("root") or started_with.get("file")
+        upgraded = f"--upgrade {quote(display_path(file) if file else 'FILE')}"
+        return [f"correct the definition, then: ropewalk runs retry {quote(row.id)} {upgraded}{options}"]
     # A program's own failure has no tool, so the steps of other runs are not read.
     own = [str(error.get("path")) for error in errors if error.get("tool") is None]
     if errors and len(own) == len(errors):
@@ -358,6 +364,11 @@ def _unfinished_agent(app: App, row: RunRow, error: Mapping[str, Any]) -> str | 
     inner = _errors(part.result) if part is not None and isinstance(part.result, dict) else []
     is_unfinished = part is not None and len(inner) == 1 and _unfinished_agent(app, part, inner[0]) is not None
     return str(path) if is_unfinished else None
+
+
+def _is_of_result(error: Mapping[str, Any]) -> bool:
+    """Return True if the steps of a run completed, and only its result does not fit its definition."""
+    return error.get("path") is None and str(error.get("message")).startswith("result: ")
 
 
 def _already_ended_note(app: App, run_id: str | None, options: str, source: Path | None) -> str | None:
@@ -455,19 +466,19 @@ def _errors(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _error_line(error: Any, places: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
         return escape_invisible(shorten(message_of(error), hint=JSON_HINT))
+    from ...app.recorded_calls import line_at  # only a run with errors needs it
+
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
-    prefix = f"{places[node]}: " if node in places else ""
     path = str(error.get("path")).partition("@")[0]
+    place = places.get(node) or places.get(f"line {line_at(path)}")
+    prefix = f"{place}: " if place else ""
     tool = f" (tool {error['tool']})" if error.get("tool") else ""
     if error.get("tool") == MODEL:  # our own name of the tool; nobody wrote it in a definition
         node, tool = ("the model", "") if node == "turn" else (node, " (the model)")
     elif path.endswith(f"]/{node}"):
         node = path  # which names the iteration of the loop
-    return escape_invisible(
-        prefix
-        + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
-        + raised_at(error)
-    )
+    text = prefix + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+    return escape_invisible(text + raised_at({**error, "message": text}))
 
 
 def _stacks(data: Mapping[str, Any], show_command: str) -> list[str]:

@@ -25,7 +25,7 @@ from cyclopts import Parameter, validators
 from ...app.facts import approval_text
 from ...app.recorded_run import require_run
 from ...app.runs.pages import is_long, read_ends
-from ...errors import StoreError
+from ...errors import StoreError, raised_at
 from ...events import Event
 from ...journal.address import MissingStore
 from ...journal.protocol import ENDS, SCHEDULE
@@ -35,7 +35,7 @@ from .agents import Transcript
 from .arguments import saved
 from .dispatch import FAILED, Answer, UsageError, run_exit_code
 from .options import Json, Project, StoreAddress
-from .output import columns, duration, first_line, moment, notify, raised_at, time_of_day
+from .output import columns, duration, first_line, moment, notify, time_of_day
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, store_options, with_app, without_tools

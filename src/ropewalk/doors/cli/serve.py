@@ -28,9 +28,10 @@ from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
 from .dispatch import Answer
 from .options import AllowHost, Host, Log, LogLevel, Port, Project, RootPath, StoreAddress
-from .output import FailedRuns, configure_logging, logs_json, notify
+from .output import configure_logging, notify, notify_failed_runs
 from .session import Interrupts, directory, warn_of_idle_schedules, with_app
 from .streams import write_stdout
+from .unusable_parts import UnusableParts
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -116,8 +117,7 @@ def serve_project(
             raise ConfigError(f"--root-path: {error}") from None
         listening = _listen(listen.host, listen.port)
         versions = ProjectVersions(app)
-        if not logs_json():
-            app.watch(FailedRuns().take)  # of the engine, which later versions of the project use, too
+        notify_failed_runs(app)  # of the engine, which later versions of the project use, too
         site = make_site(
             versions,
             token,
@@ -129,7 +129,12 @@ def serve_project(
         # The shell of the reader fills in a configured token, so that no log holds it.
         shown_token = token if configured_token is None else f"${TOKEN}"
         try:
-            async with recovering(versions), executing(versions), beside(versions, address, shown_token):
+            async with (
+                recovering(versions),
+                executing(versions),
+                beside(versions, address, shown_token),
+                UnusableParts(app).watching(connect=True),
+            ):
                 await warn_of_idle_schedules(app)
                 await serve_until_cancelled(site, listening, _STREAM_GRACE)
         finally:
@@ -218,7 +223,9 @@ def mcp(
         async def on_stdio(app: App, _: Interrupts) -> Answer:
             await _require_valid(app, files)
             await warn_of_idle_schedules(app)
-            await wire.serve(_make_door(app, config, files))
+            parts = UnusableParts(app)
+            async with parts.watching(connect=False):
+                await wire.serve(_make_door(app, config, files, parts.report))
             return Answer()
 
         configure_logging(log, log_level)
@@ -232,8 +239,10 @@ def mcp(
     async def on_http(app: App, _: Interrupts) -> Answer:
         await _require_valid(app, files)
         await warn_of_idle_schedules(app)
-        door = _make_door(app, config, files)
-        await serve(door, address, token, lambda url: _announce(url, token), config.mcp_server.max_sessions)
+        parts = UnusableParts(app)
+        door = _make_door(app, config, files, parts.report)
+        async with parts.watching(connect=False):
+            await serve(door, address, token, lambda url: _announce(url, token), config.mcp_server.max_sessions)
         return Answer()
 
     configure_logging(log, log_level)
@@ -253,8 +262,9 @@ async def _require_valid(app: App, files: Iterable[Path]) -> None:
             loading.add_done_callback(lambda late: late.cancelled() or late.exception())  # the list tells it
 
 
-def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
+def _make_door(app: App, config: Config, files: tuple[Path, ...], on_connected: Callable[[], None]) -> McpDoor:
     """Return the MCP server of an app: the flows, and the tools if the project offers them."""
+    notify_failed_runs(app)
     from ..mcp.catalogue import Catalogue, Finder
     from ..mcp.flows import Flows
     from ..mcp.gateway import GatewayPassthrough, Tools
@@ -298,6 +308,7 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
         primitives=primitives,
         patience=served.wait_for_servers,
         tasks=TaskMethods(app, Tasks(app)),
+        on_connected=on_connected,
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -104,14 +105,14 @@ async def _add_own_tools(app: App, project: Path | None) -> list[str]:
     return []
 
 
-def failure_lines(app: App) -> list[str]:
-    """Name the servers and the flows that cannot be used, each with the reason and what helps."""
+def failure_lines(app: App, besides: Collection[str] = ()) -> list[str]:
+    """Name the servers and the flows that cannot be used, but for some, each with the reason and what helps."""
     flows = app.jobs.flow_tools
     reasons = {**app.toolbox.failures, **({} if flows is None else flows.failures())}
     return [
         escape_invisible(f"! {name}: {failure_text(why, Door.CLI)}")
         for name, why in reasons.items()
-        if name not in app.toolbox.left_out
+        if name not in app.toolbox.left_out and name not in besides
     ]
 
 

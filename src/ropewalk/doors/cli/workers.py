@@ -20,7 +20,7 @@ from ...config.project import read_config
 from ...journal.address import MissingStore, is_postgres
 from .dispatch import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress, read_seconds
-from .output import columns, configure_logging, duration, moment, notify
+from .output import columns, configure_logging, duration, moment, notify, notify_failed_runs
 from .session import Interrupts, directory, with_app
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def worker(
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         interrupts.remove()
+        notify_failed_runs(app)
 
         def started(worker: Worker | LocalWorker) -> None:
             loop = asyncio.get_running_loop()

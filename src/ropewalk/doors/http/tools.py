@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ...app.presenters import tool_list, tool_selection
 from ...engine.stack_trace import trace_of_call
-from ...errors import ExecutionFailed, OutputValidationFailed
+from ...errors import ConfigError, ExecutionFailed, OutputValidationFailed
 from ...source.document import escape_invisible
 from ...tools.reserved import is_built_in
 from ...tools.tool import Tool
@@ -100,7 +100,11 @@ async def select(body: SelectionBody, app: Served) -> Answer:
     least: dict[str, Any] = {} if body.threshold is None else {"threshold": body.threshold}
     query = check_json(body.query, "query")
     # In a thread: the first request reads every tool.
-    result = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=body.limit, **least))
+    try:
+        result = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=body.limit, **least))
+    except ConfigError as error:  # of the embedding model, which only the operator can repair
+        log.warning("tools cannot be selected: %s", escape_invisible(error_message(error, Door.HTTP)))
+        raise
     return Answer(tool_selection(app.jobs, result))
 
 

@@ -109,6 +109,8 @@ ERROR: Final = "ropewalk/error"
 TASK_SEPARATOR: Final = ":"
 """Between the name of a server behind and the id of its task."""
 _NOT_FOUND: Final = -32002  # before 2026-07-28; since then it is one of the parameters that is wrong
+_LOGGED: Final = ("InternalError", "InvalidFlow", "ToolNotApproved")
+"""Kinds of errors that `explained` logs with more than the client gets."""
 _LONGEST: Final = 4_000  # characters of an error; a model has to read them
 
 
@@ -152,6 +154,18 @@ def failed(message: str, about: dict[str, Json]) -> Any:
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     meta: Any = {ERROR: about}
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True, _meta=meta)
+
+
+def log_failure(name: str, result: Any) -> None:
+    """Log that a call has failed, unless the log has the reason already: a failed run has a line of its own."""
+    if getattr(result, "is_error", False) is not True:
+        return
+    about = (result.meta or {}).get(ERROR)
+    about = about if isinstance(about, dict) else {}
+    if "runId" not in about and about.get("kind") not in _LOGGED:
+        text = next((item.text for item in result.content if item.type == "text"), "it answered with an error")
+        reason = " ".join(escape_invisible(text.removeprefix(f"{name}: ")).split())
+        log.warning("a call of %s failed: %s", escape_invisible(name), reason)
 
 
 def explained(name: str, error: Exception) -> Any:

@@ -18,7 +18,7 @@ from ..security import SOURCE
 from .catalogue import Catalogue, unknown_tool_hint
 from .client_channel import LEVEL, LEVELS, ClientChannel, SuspendedCalls
 from .primitives import Primitives
-from .results import explained, is_object, shown_input, shown_output
+from .results import explained, is_object, log_failure, shown_input, shown_output
 from .task_methods import TaskMethods
 from .tool_source import CallContext, ExposedTool
 
@@ -48,6 +48,7 @@ class McpDoor:
         primitives: Primitives | None = None,
         patience: float = 1.0,
         tasks: TaskMethods | None = None,
+        on_connected: Callable[[], None] = lambda: None,
     ) -> None:
         from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
@@ -57,6 +58,7 @@ class McpDoor:
         # What connects the servers behind, by what the clients can be asked that it connects them for.
         self._attempts: dict[str, asyncio.Task[None]] = {}
         self._patience, self._until = patience, 0.0
+        self._on_connected = on_connected  # called when all servers behind have answered or failed
         self._is_incomplete = False  # a list went out while servers had not answered
         self._known: list[Any] | None = None  # what clients have been told of the tools
         # The requests by which the client of a connection found tools.
@@ -174,7 +176,9 @@ class McpDoor:
             input_responses=params.input_responses,
             request_state=params.request_state,
         )
-        return await self._answer(client, params, lambda: self._make_call(ctx, params, requested))
+        result = await self._answer(client, params, lambda: self._make_call(ctx, params, requested))
+        log_failure(params.name, result)
+        return result
 
     async def _answer(self, client: ClientChannel, params: Any, start: Callable[[], Awaitable[Any]]) -> Any:
         """Answer a request on behalf of its client, which a server behind may ask meanwhile."""
@@ -284,7 +288,11 @@ class McpDoor:
         context.run(CLIENT.set, client if can_ask else None)
         loop = asyncio.get_running_loop()
         self._until = loop.time() + self._patience
-        self._attempts[key] = loop.create_task(self.catalogue.connect(), context=context)
+        self._attempts[key] = loop.create_task(self._connect(), context=context)
+
+    async def _connect(self) -> None:
+        await self.catalogue.connect()
+        self._on_connected()
 
     def _unknown(self, name: str) -> Exception:
         from mcp import MCPError

@@ -136,6 +136,8 @@ _INVALID_URL_CHARACTER: Final = re.compile(r"[\s\\\0-\x1f\x7f]")
 _CONNECT_SECONDS: Final = 10.0
 _PACED_STATUSES: Final = (429, 503)
 """Statuses whose `Retry-After` says when to send the request again."""
+_ADDRESS_STATUSES: Final = (404, 405)
+"""Statuses that a wrong address has."""
 _TOKEN_SECONDS: Final = 30.0
 _MAX_TOKEN_BYTES: Final = 1_000_000
 _TOKEN_ERRORS: Final = frozenset(
@@ -157,15 +159,17 @@ REFUSED_HEADERS: Final = frozenset(
 class HttpFailure(Exception):
     """The provider answered with an error status, or not with JSON; `body` is an excerpt of the answer."""
 
-    # `received`: More of the answer, for the record of the failure.
+    # `received`: More of the answer, for the record of the failure. `address`: Where the request was sent.
 
-    def __init__(self, text: str, status: int, body: str = "", received: str = "") -> None:
+    def __init__(self, text: str, status: int, body: str = "", received: str = "", address: str = "") -> None:
         self.status, self.body = status, body
+        self.text = text
         # The seconds after which the provider wants the request again; None if it does not say.
         self.retry_after: float | None = None
         self.trace = StackTrace(None, f"{text}\n\n{received or body}") if received or body else None
         self.retryable = status >= 500 or status in _RETRYABLE_STATUSES
-        super().__init__(f"{text}: {body}" if body else text)
+        source = f" from {address}" if address else ""
+        super().__init__(f"{text}{source}: {body}" if body else f"{text}{source}")
 
 
 class BrokenResponse(HttpFailure, UnusableResult):
@@ -350,7 +354,7 @@ class Http:
                 if response.status_code == 401:
                     self._tokens.clear()  # the next call gets a new one
                 if response.status_code >= 300:
-                    await self._refuse(response)
+                    await self._refuse(request, response)
                 yield response
             finally:
                 await response.aclose()
@@ -360,7 +364,7 @@ class Http:
             host = parts.netloc.rpartition("@")[2]
             raise ConnectionError(f"{self._place} at {parts.scheme}://{host}: {reason}") from error
 
-    async def _refuse(self, response: Any) -> None:
+    async def _refuse(self, request: Request, response: Any) -> None:
         if response.status_code < 400:
             where = self._secrets.redact_error(response.headers.get("location", "nowhere"))
             raise HttpFailure(
@@ -373,7 +377,9 @@ class Http:
                 break
         status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
         excerpt, received = self._excerpt(body), self._excerpt(body, _MAX_BODY)
-        failure = HttpFailure(status, response.status_code, excerpt, received)
+        # Where nothing answers to a path or a method, the configured address may be wrong.
+        address = f"{request.method} {self._shown(request.url)}" if response.status_code in _ADDRESS_STATUSES else ""
+        failure = HttpFailure(status, response.status_code, excerpt, received, address)
         if response.status_code in _PACED_STATUSES:
             failure.retry_after = retry_after(response.headers.get("retry-after"))
         raise failure

@@ -172,11 +172,17 @@ class Providers(Source):
         def fetch_from_thread(url: str) -> dict[str, Json]:
             try:
                 return parse(asyncio.run_coroutine_threadsafe(fetch(url), loop).result(), url)
-            except (HttpFailure, ConnectionError, ValueError) as error:
+            except HttpFailure as error:
+                raise ConfigError(f"{_answered(url, error)}") from error
+            except (ConnectionError, ValueError) as error:
                 raise ConfigError(f"{_shown(url)}: {error}") from error
 
         try:
-            body = await fetch(address)
+            try:
+                body = await fetch(address)
+            except HttpFailure as error:
+                message = f"{place}: the OpenAPI document cannot be read: {_answered(address, error)}"
+                raise ConfigError(message) from error
             # A large document takes seconds: a thread keeps the event loop free.
             tools: list[Tool] = await threads.run(lambda: read_document(parse(body, address), fetch_from_thread))
         finally:
@@ -274,6 +280,12 @@ def _shown(address: str) -> str:
     """Return an address without the parts that may be secret."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _answered(address: str, error: HttpFailure) -> str:
+    """Return an address and what it answered, without a page for people."""
+    body = "" if not error.body or error.body.startswith("<") else f": {error.body}"
+    return f"{_shown(address)}: {error.text}{body}"
 
 
 def _document_settings(config: dict[str, Any], place: str) -> dict[str, Any]:
