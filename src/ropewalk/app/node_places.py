@@ -31,7 +31,7 @@ def places(loaded: Prepared) -> dict[str, str]:
 
 
 def _agent_places(loaded: Prepared) -> dict[str, str]:
-    """Return the places of an agent, which has no nodes in its file: of its prompt by "", and of its model by `turn`."""
+    """Return the places of an agent, whose file has no nodes: of its prompt by "", and of its model by `turn`."""
     if loaded.file is None or loaded.kind != "agent":
         return {}
     prompt = next((key for key in ("prompt", "messages") if key in loaded.document), "")

@@ -27,7 +27,7 @@ from cyclopts import Parameter, validators
 
 from ...app.facts import approval_text, tool_text_of
 from ...engine.engine import check_run_id, new_run_id
-from ...errors import CompletionFailed, RunStopped
+from ...errors import CompletionFailed, RunStopped, raised_at
 from ...source.document import escape_invisible, json_text
 from ...tools.output import uncaptured
 from ..errors import failure_text
@@ -36,7 +36,7 @@ from .arguments import saved, some_words
 from .dispatch import DONE, FAILED, Answer, UsageError, explain
 from .models import require_model
 from .options import Json, Project, StoreAddress
-from .output import duration, first_line, raised_at
+from .output import duration, first_line
 from .questions import answer_question, ask_on_terminal
 from .session import Interrupts, with_app
 from .streams import write_stdout

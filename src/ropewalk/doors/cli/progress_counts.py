@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from shlex import quote
 from typing import Any, Final
 
+from ...errors import raised_at
 from ...events import Event
 from ...source.document import escape_invisible
-from .output import duration, first_line, raised_at
+from .output import duration, first_line
 
 REUSED: Final = "reused"
 MARKS: Final = {"finished": "✓", REUSED: "↺", "recovered": "~", "failed": "✗", "skipped": "-"}
