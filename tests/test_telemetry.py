@@ -293,6 +293,19 @@ async def test_exporters_are_named_by_the_environment(
     assert "OTEL_TRACES_EXPORTER: 'jaeger' is not supported; use otlp, console, none" in caplog.text
 
 
+async def test_an_address_without_a_scheme_is_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", TracerProvider())
+    environ = {"OTEL_METRICS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:9"}
+    async with App("memory") as app:
+        telemetry = from_environment(app, environ)
+        assert telemetry is not None
+        telemetry.close()
+    message = "OTEL_EXPORTER_OTLP_ENDPOINT: the address has no scheme; write http:// or https:// before it"
+    assert caplog.messages == [message]
+
+
 async def test_the_environment_names_the_protocol_to_the_collector(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -135,6 +135,8 @@ class Action(Enum):
     # The value describes it for a Python program.
 
     RESUME = "to resume it: await app.resume({run_id})"
+    CONTINUE = "to continue it: await app.runs.retry({run_id})"
+    SHOW_WAITS = "to see what it waits for: app.runs.waiting({run_id})"
     UPGRADE = "to use the new definition: await app.resume({run_id}, FILE, upgrade=True)"
     RETRY_CHANGED = "to use the new definition: await app.runs.retry({run_id}, definition={file}, upgrade=True)"
     FORK_CHANGED = "to use the new definition: await app.runs.fork({run_id}, definition={file})"
@@ -409,7 +411,8 @@ class RunBusy(RopewalkError):
 
     def __init__(self, run_id: str, owner: str) -> None:
         self.run_id, self.owner = run_id, owner
-        super().__init__(f"run {run_id} is being executed by {owner}; stop it there, or wait for it to end")
+        super().__init__(f"run {run_id} is being executed by {owner}; wait for it to end")
+        self.with_remedy(Action.STOP, run_id=run_id)
 
 
 class RunEnded(RopewalkError):

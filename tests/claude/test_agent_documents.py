@@ -82,6 +82,7 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"messages": "hello"}, {"messages": "must be a list of messages or a reference to one, not a string"}),
     ({"prompt": "${$state.x}"}, {"prompt": "$state is not known here"}),
     ({"prompt": "x", "tool": ["a"]}, {"tool": "did you mean tools?"}),
+    ({"prompt": "x", "max_ronds": 3}, {"max_ronds": "did you mean max_rounds?"}),
     ({"prompt": "x", "tools": ["fnd"]}, {"tools[0]": "did you mean find?"}),
     ({"prompt": "x", "tools": ["find"], "approve": ["fin"]}, {"approve[0]": "did you mean find?"}),
     (
@@ -148,7 +149,7 @@ Calls: no fixed bound
   ropewalk:model  read, at most 120
 Loops without a fixed bound:
   calls
-  agent  stops after 40 iterations
+  agent  stops after 20 iterations
 """
 
 

@@ -100,6 +100,7 @@ def test_one_whose_model_cannot_be_asked(tmp_path: Path) -> None:
         "✗ agent turn 1, attempt 2  TIME  no network",
         "✗ agent turn 1, attempt 3  TIME  no network",
         "error: agent turn 1: no network",
+        f"to retry what failed: ropewalk runs retry r --store sqlite:///{tmp_path}/runs.db",
     ]
 
 

@@ -46,6 +46,7 @@ def test_no_retry_is_offered_for_a_programs_own_failure(shop):
     assert failed.code == 1
     assert "ValueError" in failed.out
     assert "runs retry" not in failed.out
+    assert "runs retry" not in shop("runs", "show", "own").out
 
     shop.write("own.yaml", "kind: plan\nname: own\ncode: |\n  return int('7')\n")
     assert shop("runs", "logs", "own", "programm").err.endswith("; did you mean program?\n")
@@ -158,3 +159,32 @@ def test_a_python_file_as_a_definition_says_what_to_write(shop):
     named = shop("validate", "q.py")
     assert "name the flow in it: q.py:one" in named.err
     assert "name the flow in it: rw_shop_tools.py:NAME" in shop("validate", "rw_shop_tools.py").err
+
+
+ASK = """
+kind: chain
+name: ask
+nodes:
+  - {id: ask, type: wait, approval: "Ship it?"}
+  - {id: rope, type: tool, tool: order, params: {item: rope}}
+"""
+
+
+def test_every_end_of_a_run_and_every_wrong_answer_names_the_next_command(shop):
+    shop.write("ask.yaml", ASK)
+    shop("run", "shop.yaml", "--id", "monday")
+    shop("run", "ask.yaml", "--id", "friday")
+    shop.write("ask.yaml", ASK.replace("Ship it?", "Ship all?"))
+    for words, message in (
+        ("runs show monday", "error: shop.yaml:7: ship: no truck today\n"),
+        ("runs show monday", "\nto retry what failed: ropewalk runs retry monday\n"),
+        ("runs retry friday", "to see what it waits for, and how to answer: ropewalk runs show friday\n"),
+        ("resume friday", "warning: ask.yaml has changed since; run friday keeps its definition; to use the new"),
+        ("runs stop friday", "stopped friday\n"),
+        ("runs approve friday", "no longer receives events or approvals; to continue it: ropewalk runs retry friday\n"),
+        ("runs show friday", "\nto continue it: ropewalk runs retry friday\n"),
+        ("resume", "error: give either a run or --all: `ropewalk resume RUN`, or"),
+        ("worker --queue", "--queue requires at least 1 element"),
+    ):
+        done = shop(*words.split())
+        assert message in done.out + done.err, (words, done.out, done.err)

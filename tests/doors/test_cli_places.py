@@ -83,7 +83,9 @@ def test_a_file_where_the_directory_of_the_store_belongs_is_no_internal_error(tm
     done = fork_server.run(
         [str(COMMAND), "runs", "ls"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "no runs\n", "")
+    assert (done.returncode, done.stdout) == (0, "no runs\n")
+    assert "there is no store at" in done.stderr
+    assert "no ropewalk.toml here or in a parent directory; to make a project: ropewalk new DIR" in done.stderr
     (tmp_path / "c.json").write_text(
         '{"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "delay", "delay": 1}]}'
     )

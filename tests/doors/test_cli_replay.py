@@ -127,6 +127,8 @@ nodes:
 """,
     )
     assert project("run", "slow.yaml", "--id", "r").code == 0
+    lost = project("runs", "export", "r", "--as-test", "--flow", "lost.yaml", "-o", "lost.test.yaml")
+    assert (lost.code, lost.err) == (2, "error: --flow: no file 'lost.yaml'\n")
     made = project("runs", "export", "r", "--as-test", "--flow", "slow.yaml", "-o", "slow.test.yaml")
     assert (made.code, made.out) == (0, "wrote slow.test.yaml\n"), made.err
     done = project("test")

@@ -256,7 +256,8 @@ def test_how_a_run_goes_on_names_the_store_that_was_asked_for_it(project, starte
     shown = project("runs", "show", "k", "--store", "other.db").out
     assert "    ropewalk runs approve k ask --store other.db\n  then its process continues it\n" in shown
     child.kill()
-    child.wait(timeout=300)
+    _, err = child.communicate(timeout=300)
+    assert "\n    ropewalk runs approve k ask --store other.db\n" in err
     dead = "running, but its process is gone; to resume it: ropewalk resume k --store other.db"
     assert dead in project("runs", "show", "k", "--store", "other.db").out
     gone = project("runs", "watch", "k", "--store", "other.db").err

@@ -132,7 +132,8 @@ async def test_every_difference_is_told() -> None:
     assert ("a", "args.n of double differs", 1, 2) in found
     assert ("c", "calls double, which was not recorded; add its answer under calls", None, {"n": 1}) in found
     assert ("b", "calls a different tool", "double", "treble") in found
-    assert ("", "status differs", "completed", "partial") in found
+    failure = "c failed: no call of double is recorded at c"
+    assert ("", f"status differs; {failure}", "completed", "partial") in found
     gone = await replayed(case, chain(call("a", "double", n=1)))
     assert ("b", "no longer calls double", None, None) in gone
     assert ("", "result.b differs", 4, None) in gone
@@ -223,12 +224,21 @@ def test_a_case_file_is_checked_as_a_whole_with_places(tmp_path: Path) -> None:
     file = tmp_path / "x.test.yaml"
     file.write_text(
         "kind: test\nflwo: c.yaml\ncalls:\n  a: {give: 1}\n  b: [{gives: 1, arg: {}}]\n  c: {hangs: 1, after: x}\n"
+        "  d: [{gives: 1}, {tool: t}]\nexpect: {status: complete}\n"
     )
     with pytest.raises(InvalidFlow) as refused:
         read_case(file)
     told = [(p.place.line if p.place else 0, p.path, p.suggestion) for p in refused.value.problems]
-    assert told[:4] == [(2, "flwo", "flow"), (1, "flow", None), (4, "calls.a", None), (5, "calls.b.arg", "args")]
-    assert [problem.path for problem in refused.value.problems[4:]] == ["calls.c.hangs", "calls.c.after"]
+    assert told == [
+        (2, "flwo", "flow"),
+        (1, "flow", None),
+        (8, "expect.status", "completed"),
+        (4, "calls.a.give", "gives"),
+        (5, "calls.b[0].arg", "args"),
+        (6, "calls.c.hangs", None),
+        (6, "calls.c.after", None),
+        (7, "calls.d[1]", None),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 import fork_server
 from ropewalk import App, Tool, ToolBackend, Toolbox
 from ropewalk.config.project import read_config
-from ropewalk.errors import ConfigError, ExecutionFailed, InvalidTool
+from ropewalk.errors import ConfigError, ExecutionFailed, InvalidTool, NotFound
 from ropewalk.tools.backends import kinds
 from ropewalk.tools.backends.kinds import BackendKind, backend_kind, register_backend, registered_kinds
 from ropewalk.tools.runner import Runner, select_backend
@@ -172,13 +172,15 @@ def test_tables_that_are_wrong_are_refused_with_their_line(tmp_path: Path, toml:
         ('[backends.x]\nkind = "ecko"\n', "backend kind 'ecko' is not one of local, provider, mcp, echo; did you mean"),
         ('[backends.x]\nkind = "mcp"\n', "a mcp backend is configured in [mcp], not in [backends.x]"),
         ('[backends.x]\nkind = "echo"\nvoice = "low"\n', "ropewalk.toml:5:1: backends.x.voice"),
-        ('[backends.x]\nkind = "echo"\ngreeting = "${UNSET_GREETING}"\n', "variable UNSET_GREETING is not set"),
+        ('[backends.x]\nkind = "echo"\ngreeting = "${UNSET_GREETING}"\n', "variable UNSET_GREETING is not set ("),
     ],
 )
 def test_one_that_cannot_be_opened_stops_no_other(tmp_path: Path, toml: str, failure: str) -> None:
     both = '[tools]\nmodules = ["echo_backend"]\n' + toml + '[backends.parrot]\nkind = "echo"\n'
     app = App.open(project(tmp_path, both), store="memory")
     assert failure in app.toolbox.failures["x"]
+    with pytest.raises(NotFound, match="no tool 'x:say': x cannot be used: "):
+        asyncio.run(app.toolbox.find("x:say"))
     assert app.toolbox.get("parrot:say") is not None
 
 

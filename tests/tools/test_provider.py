@@ -227,8 +227,9 @@ def test_an_openapi_document_beside_the_project_is_told_of_as_it_is_named_there(
             return app.toolbox.failures
 
     told = asyncio.run(case())
+    line = next(n for n, text in enumerate(named.splitlines(), 1) if "lost.json" in text)
     assert told["bad"].startswith("bad: pets.json:2:12: provider 'bad': openapi: expected a key in double quotes")
-    assert told["lost"] == "provider 'lost': openapi: no file 'specs/lost.json'"
+    assert told["lost"] == f"provider 'lost': openapi: no file 'specs/lost.json' (ropewalk.toml:{line})"
 
 
 def test_provider_of_ones_own_is_called_with_the_ids() -> None:

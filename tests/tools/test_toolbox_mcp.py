@@ -49,7 +49,9 @@ def test_seconds_that_a_server_is_given_hold_for_each_of_its_tools() -> None:
     async def case() -> None:
         async with Toolbox(mcp={"odd": {**forked("odd.py"), "timeout": 0.2}}) as box:
             assert Runner(box).bind("odd:slow").timeout == 0.2
-            with pytest.raises(ToolTimeout, match=r"odd:slow \[mcp\]: .*no answer within 0.2 s"):
+            with pytest.raises(
+                ToolTimeout, match=r"odd:slow \[mcp\]: .*no answer within 0.2 s; `timeout` of \[mcp\.odd\]"
+            ):
                 await Runner(box).run("odd:slow")
         async with Toolbox(mcp={"odd": forked("odd.py")}) as box:
             assert Runner(box, timeout=7).bind("odd:slow").timeout == 7

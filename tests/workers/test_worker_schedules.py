@@ -48,7 +48,8 @@ def test_schedules_are_listed_paused_started_by_hand_and_forgotten(crew: Start) 
     assert row["next"][4:] == "-01-01T00:00:00+00:00"
     assert scene.run("schedules", "pause", "yearly").code == 0
     assert scene.run("schedules", "ls", "--json").data[0]["paused"] is True
-    assert scene.run("schedules", "run", "yearly").code == 0
+    started = scene.run("schedules", "run", "yearly")
+    assert (started.code, started.out.count("schedule/yearly/")) == (0, 2), "the id, and how to follow the run"
     scene.until(lambda: len(scene.pids("tick", "end")) == 1)
     assert scene.run("schedules", "resume", "yearly").code == 0
     unknown = scene.run("schedules", "pause", "yearlt")

@@ -193,7 +193,9 @@ def _open_sources(config: Config, toolbox: Toolbox) -> None:
                 arguments["openapi"] = Path(shown(Path(provider.openapi)))
             toolbox.add_provider(name, arguments)
         except ConfigError as error:  # nor one provider
-            toolbox.failures[name] = "\n".join(map(render_problem, error.problems))
+            toolbox.failures[name] = "\n".join(map(render_problem, error.problems)) + _provider_place(
+                config, name, error
+            )
         except InvalidTool as error:
             toolbox.failures[name] = str(error)
     for name, source in config.backends.items():
@@ -236,6 +238,14 @@ def _definition_place(tool: Any) -> Place | None:
     function: Any = tool.handler if isinstance(tool, Tool) else tool
     code = getattr(unwrap(function), "__code__", None)
     return None if code is None else Place(shown(Path(code.co_filename)), code.co_firstlineno, 1)
+
+
+def _provider_place(config: Config, name: str, error: ConfigError) -> str:
+    """Return where `ropewalk.toml` has the setting of a provider that an error names, in parentheses."""
+    if config.file is None or error.place is not None:
+        return ""
+    key = str(error).removeprefix(f"provider {name!r}: ").partition(":")[0]
+    return f" ({TomlFile(config.file).line_of(('providers', name, key))})"
 
 
 def _set_fields(setting: Any) -> dict[str, Any]:

@@ -257,16 +257,18 @@ class _Reader:
         if items is not None:
             return items if limit is None else min(items, limit)
         if has_calls or (bodies(node) and not _is_pure(node)):
-            self.loops.append({"node": node.meta.name or node.id, "at": node.meta.source, "limit": limit})
+            # The loop of an agent has more iterations than turns, because refused calls of the model take some.
+            turns = _agent_limit(op, "max_rounds") if isinstance(op, Loop) else None
+            self.loops.append({"node": node.meta.name or node.id, "at": node.meta.source, "limit": turns or limit})
         return int(limit) if limit is not None else None
 
 
-def _agent_limit(op: Loop) -> int | None:
-    """Return the most calls of the agent that a loop is; None for one without a limit, and for other loops."""
+def _agent_limit(op: Loop, option: str = "max_calls") -> int | None:
+    """Return a limit of the agent that a loop is; None for one without this limit, and for other loops."""
     for node in op.body.nodes:
         if isinstance(node.op, Call) and node.op.tool == MODEL and isinstance(node.op.args, Obj):
             options = dict(node.op.args.fields).get("options")
-            limit: Any = options.value.get("max_calls") if isinstance(options, Lit) else None
+            limit: Any = options.value.get(option) if isinstance(options, Lit) else None
             return limit if isinstance(limit, int) else None
     return None
 

@@ -214,7 +214,9 @@ def setting_error(message: str, config: Config, setting: Setting, place: Place |
     """Return the error for a setting, at a place or where `ropewalk.toml` has the setting."""
     if place is None and config.file is not None:
         place = TomlFile(config.file).place_of(setting)
-    return ConfigError(f"[{setting[0]}] {setting[1]}: {message}", place=place)
+    section, key = setting
+    name = f"[{section}] {key}" if config.file is not None else f"{section} {key}"
+    return ConfigError(f"{name}: {message}", place=place)
 
 
 def describe_import_error(error: BaseException, directory: Path) -> tuple[str, Place | None]:

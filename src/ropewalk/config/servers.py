@@ -80,6 +80,8 @@ def read_servers(
             servers.pop(name, None)
             failures.pop(name, None)
             _add_unless_disabled(servers, failures, name, values, directory, environ)
+            if name in failures:
+                failures[name] += _place_of_variable(table, ("mcp", name), values, environ)
     return servers, untrusted
 
 
@@ -185,6 +187,18 @@ def _unset_message(unset: KeyError) -> str:
     return f"environment variable {unset.args[0]} is not set"
 
 
+def _place_of_variable(
+    table: TomlFile, key_path: tuple[str, ...], settings: Mapping[str, Any], environ: Mapping[str, str]
+) -> str:
+    """Return the place of the first setting with a variable that is not set, in parentheses."""
+    for key, value in settings.items():
+        try:
+            _fill_variables(value, environ)
+        except KeyError:
+            return f" ({table.line_of((*key_path, key))})"
+    return ""
+
+
 def read_providers(
     table: TomlFile, directory: Path, environ: Mapping[str, str], failures: dict[str, str], warnings: list[str]
 ) -> dict[str, Provider]:
@@ -199,14 +213,13 @@ def read_providers(
             try:
                 filled = {key: _fill_setting(key, value, environ) for key, value in values.items()}
             except KeyError as unset:
-                failures[name] = _unset_message(unset)
+                failures[name] = _unset_message(unset) + _place_of_variable(table, ("providers", name), values, environ)
                 continue
             if "openapi" in filled and not filled["openapi"].startswith(("http://", "https://")):
                 filled["openapi"] = str(directory / filled["openapi"])
             if not tools and "openapi" not in filled:
-                place = table.place_of(("providers", name))
                 message = f"[providers.{name}] has no tools: it needs tools or an openapi document"
-                warnings.append(f"{place.file}:{place.line}: {message}")
+                warnings.append(f"{table.line_of(('providers', name))}: {message}")
             providers[name] = Provider(name=name, tools=tools, **filled)
     return providers
 
@@ -246,7 +259,9 @@ def read_backends(table: TomlFile, environ: Mapping[str, str], failures: dict[st
             try:
                 filled = _fill_variables(settings, environ)
             except KeyError as unset:
-                failures[name] = _unset_message(unset)
+                failures[name] = _unset_message(unset) + _place_of_variable(
+                    table, ("backends", name), settings, environ
+                )
                 continue
             place = partial(_place_of_key, table, name)
             sources[name] = BackendSource(name=name, kind=kind, settings=filled, place=place)

@@ -467,6 +467,11 @@ class TomlFile:
                     return Place(self.name, number, match.start(1) + 1, line)
         return Place(self.name, 1, 1, lines[0] if lines else "")
 
+    def line_of(self, key_path: tuple[str, ...]) -> str:
+        """Return the place of a key as `file:line`."""
+        place = self.place_of(key_path)
+        return f"{place.file}:{place.line}"
+
 
 def _key_parts(line: str) -> tuple[str, ...]:
     """Return the parts of a dotted TOML key, as the TOML reader itself reads them."""

@@ -43,6 +43,11 @@ _RETRY: Final = "POST /api/runs/{run_id}/retry"
 
 WORDINGS: Final[Mapping[Action, Wording]] = {
     Action.RESUME: Wording("to resume it: ropewalk resume {run_id}", "to resume it: POST /api/runs/{run_id}/resume"),
+    Action.CONTINUE: Wording("to continue it: ropewalk runs retry {run_id}", f"to continue it: {_RETRY}"),
+    Action.SHOW_WAITS: Wording(
+        "to see what it waits for, and how to answer: ropewalk runs show {run_id}",
+        "to see what it waits for: GET /api/runs/{run_id}",
+    ),
     Action.UPGRADE: Wording("to use the new definition: ropewalk resume {run_id} --upgrade FILE"),
     Action.RETRY_CHANGED: Wording("to use the new definition: ropewalk runs retry {run_id} --upgrade {file}"),
     Action.FORK_CHANGED: Wording(

@@ -64,7 +64,7 @@ def normalize_keys(
         # Suggest a similar key; without one, list what is possible.
         if name not in known:
             place = f"{path}.{key}" if path else str(key)
-            suggestion = _suggest_key(str(name), known)
+            suggestion = _suggest_key(str(name), known) or _suggest_key(str(key), known)
             message = "unknown key"
             if not suggestion:
                 message += f"; expected one of: {', '.join(filter(is_listed, known) if is_listed else known)}"

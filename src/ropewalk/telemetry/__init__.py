@@ -134,6 +134,7 @@ def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Tele
     names = {signal: _exporter_names(environ, signal) for signal in _SIGNALS}
     if not any(names.values()) or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
+    _warn_of_endpoints(environ, [signal for signal in _SIGNALS if "otlp" in names[signal]])
     from opentelemetry.sdk.resources import Resource
 
     # The app gets providers of its own; `shutdown_on_exit` is off because `close` has a time limit.
@@ -205,7 +206,12 @@ def _exporter_names(environ: Mapping[str, str], signal: str) -> list[str]:
 
 
 def _endpoint(environ: Mapping[str, str], signal: str) -> str | None:
-    return environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    return environ.get(_endpoint_variable(environ, signal))
+
+
+def _endpoint_variable(environ: Mapping[str, str], signal: str) -> str:
+    own = f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
+    return own if environ.get(own) else "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 _PROTOCOLS: Final = {"http/protobuf": "http", "grpc": "grpc"}
@@ -216,11 +222,25 @@ _OTLP_CLASSES: Final = {
 }
 
 
-def _otlp_exporter(environ: Mapping[str, str], signal: str) -> Any:
-    """Return the class of the exporter that sends a signal by the protocol that the environment names."""
+def _warn_of_endpoints(environ: Mapping[str, str], signals: Sequence[str]) -> None:
+    """Warn of each address without a scheme, which only gRPC can use."""
+    for variable in {
+        _endpoint_variable(environ, signal) for signal in signals if _protocol(environ, signal)[0] != "grpc"
+    }:
+        if not environ.get(variable, "http://").startswith(("http://", "https://")):
+            log.warning("%s: the address has no scheme; write http:// or https:// before it", variable)
+
+
+def _protocol(environ: Mapping[str, str], signal: str) -> tuple[str, str]:
+    """Return the name of the protocol that sends a signal, and the variable that names it."""
     variables = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     variable = next((name for name in variables if environ.get(name, "").strip()), "")
-    protocol = environ.get(variable, "").strip().lower() or "http/protobuf"
+    return environ.get(variable, "").strip().lower() or "http/protobuf", variable
+
+
+def _otlp_exporter(environ: Mapping[str, str], signal: str) -> Any:
+    """Return the class of the exporter that sends a signal by the protocol that the environment names."""
+    protocol, variable = _protocol(environ, signal)
     if protocol not in _PROTOCOLS:
         known = ", ".join(_PROTOCOLS)
         log.warning("%s: %r is not supported; use %s. Ropewalk uses http/protobuf", variable, protocol, known)

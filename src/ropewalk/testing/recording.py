@@ -22,7 +22,7 @@ from ..app.start import Start
 from ..errors import ExecutionFailed, InvalidFlow, Problem
 from ..events import Event
 from ..fast_dataclass import dataclass
-from ..journal.protocol import APPROVAL, Entry, RunRow
+from ..journal.protocol import APPROVAL, ENDS, Entry, RunRow
 from ..notations.registry import NOTATIONS, TEST, is_test, value_in
 from ..redaction import Redaction
 from ..source.document import with_places
@@ -42,6 +42,7 @@ _KEYS: Final = ("kind", "name", "flow", "input", "variables", "waits", "calls", 
 _OUTCOMES: Final = ("gives", "fails", "hangs")
 _OUTCOME_KEYS: Final = ("tool", "args", "after", *_OUTCOMES)
 _FAILURE_KEYS: Final = ("message", "retryable", "kind", "ran")
+_STATUSES: Final = (*ENDS, "waiting")
 _OWN_FAILURE: Final = "ExecutionFailed"
 _HANG_SECONDS: Final = (
     10 * 365 * 86400.0
@@ -214,7 +215,8 @@ async def replay(case: Mapping[str, Any], loaded: Prepared) -> Replayed:
     actual = {**outcome, **expect}
     for key, expected in (case.get("expect") or {}).items():
         for place, was, now in value_differences(expected, actual.get(key), key):
-            differences.append(Difference(path="", message=f"{place} differs", was=was, now=now))
+            why = _failure_text(expect) if key == "status" and "errors" not in case["expect"] else ""
+            differences.append(Difference(path="", message=f"{place} differs{why}", was=was, now=now))
     return Replayed(
         differences=differences,
         calls_made=recording.calls_made,
@@ -349,6 +351,15 @@ def expected_of(outcome: Mapping[str, Json], kind: str, status: str) -> dict[str
     )
 
 
+def _failure_text(expect: Mapping[str, Any]) -> str:
+    """Return where and why a run failed first; "" for a run without errors."""
+    error = next(iter(expect.get("errors", ())), None)
+    if not isinstance(error, dict):
+        return "" if error is None else f"; {error}"
+    node = error.get("path") or error.get("nodeId")
+    return f"; {node} failed: {error.get('message')}" if node else f"; {error.get('message')}"
+
+
 def _comparable_error(error: Any) -> Json:
     """Remove from an error what differs in a replay: its stack, the tool's backend and the id of the run."""
     if not isinstance(error, dict):
@@ -379,14 +390,23 @@ def _case_problems(data: Json) -> Iterator[Problem]:
     for key in ("calls", "waits", "variables", "expect"):
         if not isinstance(data.get(key) or {}, dict):
             yield Problem(path=key, message="must be an object")
+    expect = data.get("expect")
+    status = expect.get("status", _STATUSES[0]) if isinstance(expect, dict) else _STATUSES[0]
+    if status not in _STATUSES:
+        message = f"unknown status {status!r}; expected one of: {', '.join(_STATUSES)}"
+        yield Problem(path="expect.status", message=message, suggestion=did_you_mean(status, _STATUSES))
     calls = data.get("calls")
     for path, outcomes in calls.items() if isinstance(calls, dict) else ():
-        for outcome in _as_list(outcomes):
-            if not isinstance(outcome, dict) or not any(key in outcome for key in _OUTCOMES):
-                message = "needs an outcome: `gives` with a value, `fails` with a message, or `hangs: true`"
-                yield Problem(path=f"calls.{path}", message=message)
+        for i, outcome in enumerate(_as_list(outcomes)):
+            place = f"calls.{path}[{i}]" if isinstance(outcomes, list) else f"calls.{path}"
+            if isinstance(outcome, dict) and any(key in outcome for key in _OUTCOMES):
+                yield from _outcome_problems(outcome, place)
                 continue
-            yield from _outcome_problems(outcome, f"calls.{path}")
+            unknown = list(_unknown_keys(outcome, _OUTCOME_KEYS, f"{place}.")) if isinstance(outcome, dict) else []
+            yield from unknown
+            if not any(problem.suggestion in _OUTCOMES for problem in unknown):
+                message = "needs an outcome: `gives` with a value, `fails` with a message, or `hangs: true`"
+                yield Problem(path=place, message=message)
 
 
 def _outcome_problems(outcome: dict[str, Any], path: str) -> Iterator[Problem]:

@@ -86,7 +86,11 @@ class Failures:
 
     def timed_out(self, seconds: float, timeout: BaseException) -> ToolTimeout:
         """Return the error of a call that took longer than `seconds`, with the notes of what was cancelled."""
-        return ToolTimeout(self.tool_id, seconds, backend=self.backend, reason=late_reason(seconds, timeout))
+        reason = late_reason(seconds, timeout)
+        if not reason and self.backend is not None and self.backend.server_name:
+            setting = f"`timeout` of [mcp.{self.backend.server_name}] or of the step"
+            reason = f"no answer within {seconds:g} s; {setting} limits it"
+        return ToolTimeout(self.tool_id, seconds, backend=self.backend, reason=reason)
 
     def input(self, cause: BaseException | str, problems: Sequence[Problem] = ()) -> ValidationFailed:
         """Return the error of invalid arguments."""

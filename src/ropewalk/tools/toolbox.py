@@ -25,6 +25,7 @@ from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..values import Json, did_you_mean
 from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
+from .mcp.login_errors import Reason
 from .reserved import why_no_server, why_reserved_is_missing
 from .source import Source, connect_sources, prefix_of
 from .tool import OWNER, Handler, RunResult, Tool, ToolBackend, check_backend, strict_patterns, tool_from
@@ -210,6 +211,11 @@ class Toolbox(Index):
     def lost(self) -> Collection[str]:
         """The MCP servers to connect before a call, because their tools may differ from those in the index."""
         return () if self.servers is None else self.servers.lost
+
+    def _why_unusable(self, space: str) -> str | None:
+        """Return why the tools of a namespace cannot be used; None if its source has not failed."""
+        reason = self.failures.get(space)
+        return reason and Reason(f"{space} cannot be used: {reason}", getattr(reason, "remedy", None))
 
     def why_missing(self, tool_id: str) -> str | None:
         """Explain why a tool is missing, if its prefix says so: no server has it, or it is one of Ropewalk's own.
@@ -520,7 +526,7 @@ class Toolbox(Index):
             self.failures.get(tool_id)
             or self.broken.get(tool_id)
             or self.left_out.get(tool_id)
-            or self.failures.get(space)
+            or self._why_unusable(space)
             or self.why_missing(tool_id)
         )
         error = NotFound("tool", tool_id, suggestion=None if reason else did_you_mean(tool_id, self.ids()), why=reason)

@@ -115,17 +115,17 @@ def check_schedule(name: str, schedule: Schedule) -> None:
         for without in (-3, -2):
             CronSim(" ".join([*fields[:without], "*", *fields[without + 1 :]]), datetime.min)
     except CronSimError:
-        raise _config_error(name, schedule, "cron", f"{cron!r} is not a valid cron time; write {_FORM}") from None
+        raise schedule_error(name, schedule, "cron", f"{cron!r} is not a valid cron time; write {_FORM}") from None
     try:
         _next_local(cron, datetime.now(UTC).replace(tzinfo=None))
     except ConfigError as error:  # such as the 31st of February, which is a valid cron time
-        raise _config_error(name, schedule, "cron", f"{error}; correct the day or the month") from error
+        raise schedule_error(name, schedule, "cron", f"{error}; correct the day or the month") from error
     try:
         ZoneInfo(schedule.timezone)
     except (ZoneInfoNotFoundError, ValueError) as error:
         near = did_you_mean(schedule.timezone, available_timezones())
         hint = f"; did you mean {near}?" if near else ""
-        raise _config_error(name, schedule, "timezone", f"unknown time zone {schedule.timezone!r}{hint}") from error
+        raise schedule_error(name, schedule, "timezone", f"unknown time zone {schedule.timezone!r}{hint}") from error
 
 
 def schedule_faults(schedules: Mapping[str, Schedule]) -> dict[str, ConfigError]:
@@ -139,6 +139,7 @@ def schedule_faults(schedules: Mapping[str, Schedule]) -> dict[str, ConfigError]
     return faults
 
 
-def _config_error(name: str, schedule: Schedule, key: str, message: str) -> ConfigError:
+def schedule_error(name: str, schedule: Schedule, key: str, message: str) -> ConfigError:
+    """Return the error for a key of a schedule, with its place in `ropewalk.toml`."""
     place = schedule.where(key) if schedule.where is not None else None
     return ConfigError(f"[schedules.{name}] {key}: {message}", place=place)

@@ -341,7 +341,7 @@ class ScheduleClock:
 def _log_missed(name: str, missed: Sequence[Missed]) -> None:
     for due_time in missed[:_MAX_LOGGED]:
         consequence = {
-            "late": f"started now, as run {due_time.run}",
+            "late": f"its run is {due_time.run}",
             "merged": f"merged into run {due_time.run}",
             "skipped": 'skipped, because of catch_up = "skip"',
         }[due_time.outcome]

@@ -27,7 +27,7 @@ from ..notations.records import Outcome, outcome
 from ..tools.backends.http import LocalQueues
 from ..values import Json
 from .census import Places, count_places
-from .cron import check_schedule
+from .cron import check_schedule, schedule_error
 from .dbos_adapter import DEFAULT_PRIORITY, prepare
 from .dispatches import Dispatches
 from .heartbeat import driver_errors
@@ -410,7 +410,8 @@ class Workers:
                 check_schedule(name, schedule)
                 await self._make_job({"flow": schedule.flow, "input": schedule.input}, name)
             except RopewalkError as error:
-                errors[name] = error
+                is_missing = isinstance(error, NotFound) and error.what == "file"
+                errors[name] = schedule_error(name, schedule, "flow", str(error)) if is_missing else error
         return errors
 
     async def _make_job(self, schedule: Mapping[str, Any], run_id: str) -> Job:

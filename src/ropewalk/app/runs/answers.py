@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...errors import InvalidInput, JournalConflict, NotWaiting, RunEnded
+from ...errors import Action, InvalidInput, JournalConflict, NotWaiting, RunEnded
 from ...journal.open_waits import describe_wait, match_signals, open_waits, signal_name, wait_to_json
 from ...journal.protocol import APPROVAL, ENDS, Entry, OpenWait, RunRow, Signal, iso
 from ...tools.mcp.questions import answer_problems
@@ -98,7 +98,7 @@ def send_event(context: Context, run_id: str, event: str, payload: Json, id: str
     if not before_wait:
         _require_unfinished(target.run)
         if not any(wait.get("event") == event for wait in target.waits):
-            raise NotWaiting(target.run.id, f"the event {event!r}", map(describe_wait, target.waits))
+            raise _not_waiting(context, target.run, f"the event {event!r}", target.waits)
     return context.store.send(target.run.id, event, payload, id=id)
 
 
@@ -131,10 +131,10 @@ def answer_approval(
         listed = ", ".join(sorted(wait["path"] for wait in requested)[:_MAX_LISTED])
         more = f", ... ({len(requested) - _MAX_LISTED:,} more)" if len(requested) > _MAX_LISTED else ""
         why = f"there are {len(requested)} open approvals; name one of them: {listed}{more}" if requested else ""
-        raise NotWaiting(run.id, what if not requested else "exactly one approval", map(describe_wait, waits), why)
+        raise _not_waiting(context, run, what if not requested else "exactly one approval", waits, why)
     [wait] = requested
     if wait["due"] is not None and wait["due"] < (iso(time.time()) or ""):
-        raise NotWaiting(run.id, what, why=f"its timeout ended at {wait['due']}")
+        raise _not_waiting(context, run, what, why=f"its timeout ended at {wait['due']}")
     answer = {"approved": approved, "by": by, "note": note}
     try:  # the id allows one answer for each time that the run asks
         sent = context.store.send(run.id, APPROVAL + wait["path"], answer, id=f"{wait['path']} {wait['since']}")
@@ -143,6 +143,23 @@ def answer_approval(
     if not sent:
         raise NotWaiting(run.id, what, why=f"{wait['path']} has been answered already")
     return {**wait, **answer}
+
+
+def _not_waiting(
+    context: Context, run: RunRow, what: str, waits: Sequence[dict[str, Any]] = (), why: str = ""
+) -> NotWaiting:
+    """Return the error of an answer that the run does not wait for, with how to resume a run that nobody executes."""
+    # Workers continue the runs of queues and of stores on servers by themselves.
+    store = context.store
+    is_queued = store.remote or (not run.owner and run.status == "running")
+    is_interrupted = not is_queued and any(orphan.id == run.id for orphan in store.orphans())
+    if is_interrupted and not waits and not why:
+        why = "its process ended before the run did"
+    error = NotWaiting(run.id, what, map(describe_wait, waits), why)
+    # A wait that is over continues with the run; one that is open needs its answer.
+    if why and not waits and (is_interrupted or run.status == "waiting"):
+        error.with_remedy(Action.RESUME, run_id=run.id)
+    return error
 
 
 def _select_waits(waits: list[dict[str, Any]], name: str | None, prefix: str) -> list[dict[str, Any]]:
@@ -184,4 +201,7 @@ def _waits_to_answer(context: Context, row: RunRow) -> AnswerTarget:
 
 def _require_unfinished(row: RunRow) -> None:
     if row.status in ENDS:
-        raise RunEnded(row.id, row.status)
+        error = RunEnded(row.id, row.status)
+        is_retryable = row.status not in ("completed", "parked") and not row.undo
+        action = Action.CONTINUE if row.status == "stopped" else Action.RETRY
+        raise error.with_remedy(action, run_id=row.id) if is_retryable else error

@@ -147,7 +147,8 @@ def require_retryable(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow
     if not store.durable:
         raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to retry them")
     if row.status == "waiting":
-        raise NothingToRetry(run_id, "it waits for an event, an approval or a time, and then continues")
+        waiting = NothingToRetry(run_id, "it waits for an event, an approval or a time, and then continues")
+        raise waiting.with_remedy(Action.SHOW_WAITS, run_id=run_id)
     if row.ended_at is None:
         if any(orphan.id == run_id for orphan in store.orphans()):
             if nodes:

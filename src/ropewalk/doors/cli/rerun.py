@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -19,12 +18,11 @@ from ...errors import NotFound, RopewalkError, display_path
 from ...events import Event
 from ...source.document import escape_invisible, json_text
 from ...source.load import dump
-from ..remedies import Door, changed_file_note
 from .arguments import read_input, read_pairs, saved
 from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Changed, Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
-from .output import first_line, notify
-from .run import followed
+from .output import first_line
+from .run import followed, warn_of_changed_file
 from .session import naming_store, store_options, with_app
 from .signals import Wait
 
@@ -73,14 +71,14 @@ def retry(
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if source is None and not upgrade:
-            note = await asyncio.to_thread(changed_file_note, app.context, run_id, Door.CLI)
-            if note is not None:
-                notify(escape_invisible(f"warning: {note}"), logging.WARNING)
+            await warn_of_changed_file(app, run_id)
         return await app.runs.retry(
             run_id, from_, definition=source, upgrade=upgrade, on_event=on_event, park=not wait, accept=accept_results
         )
 
-    work = followed(start, source=source, quiet=json, watch=watch, options=store_options(store, project), engine=engine)
+    work = followed(
+        start, source=source, quiet=json, watch=watch, options=store_options(store, project), engine=engine, stays=wait
+    )
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
@@ -111,7 +109,13 @@ def fork(
         )
 
     work = followed(
-        start, source=definition, quiet=json, watch=watch, options=store_options(store, project), engine=engine
+        start,
+        source=definition,
+        quiet=json,
+        watch=watch,
+        options=store_options(store, project),
+        engine=engine,
+        stays=wait,
     )
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
 

@@ -26,9 +26,9 @@ from ...notations.binding import UNSET
 from ...ops import MODEL
 from ...source.document import escape_invisible, json_text, render_problem, shorten
 from ..errors import word_problem
-from ..remedies import Door
+from ..remedies import Door, changed_file_note
 from .arguments import option_of, read_input, read_pairs, read_state, split_pairs, with_arguments
-from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
+from .dispatch import FAILED, JSON_HINT, Answer, UsageError, run_exit_code
 from .options import (
     Arguments,
     Changed,
@@ -46,10 +46,10 @@ from .options import (
 )
 from .output import columns, configure_logging, duration, moment, notify
 from .progress import choose_display
-from .progress_counts import REUSED, RunCounts, changes
+from .progress_counts import REUSED, RunCounts, changes, is_new_wait
 from .questions import ask_on_terminal, shown_with
 from .session import Interrupts, store_options, warn_of_idle_schedules, with_app
-from .signals import Stay, Wait, wait_lines, who_continues
+from .signals import Stay, Wait, answer_command, wait_lines, who_continues
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -174,7 +174,7 @@ def run(
             return await _queued_answer(app, await submit(app, definition, None))
         follow = followed(
             partial(start, definition), source=source, engine=engine, run_id=id,
-            quiet=json, watch=watch, silent=log == "json", options=store_options(store, project),
+            quiet=json, watch=watch, silent=log == "json", options=store_options(store, project), stays=wait,
         )  # fmt: skip
         return await follow(app, interrupts)
 
@@ -237,17 +237,28 @@ def resume(
     if all and run_id is None:
         return resume_all(project=project, store=store, engine=engine)
     if all or run_id is None:
-        message = "give either a run or --all"
-        raise InvalidInput([Problem(path="RUN", message=message)])
+        raise UsageError("give either a run or --all: `ropewalk resume RUN`, or `ropewalk resume --all` for every one")
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
+        if source is None and not upgrade:
+            await warn_of_changed_file(app, run_id)
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
     work = followed(
         start, source=source, engine=engine, run_id=run_id,
-        quiet=json, watch=watch, silent=log == "json", options=store_options(store, project),
+        quiet=json, watch=watch, silent=log == "json", options=store_options(store, project), stays=wait,
     )  # fmt: skip
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
+
+
+async def warn_of_changed_file(app: App, run_id: str) -> None:
+    """Warn if the file of a run that executes now has changed, because the run keeps its definition."""
+    row = app.runs.row(run_id)
+    if row is not None and row.status == "completed":  # nothing executes again
+        return
+    note = await asyncio.to_thread(changed_file_note, app.context, run_id, Door.CLI)
+    if note is not None:
+        notify(escape_invisible(f"warning: {note}"), logging.WARNING)
 
 
 def followed(
@@ -260,6 +271,7 @@ def followed(
     options: str = "",
     engine: str | None = None,
     run_id: str | None = None,
+    stays: bool | None = False,
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     """Return the work of a command that starts or resumes a run and shows it until it ends or waits."""
 
@@ -273,6 +285,9 @@ def followed(
                 interrupts.running(event.run_id)
             if (named := event if names is None else names.of(event)) is not None:
                 display.take(named)
+            if stays and not quiet and is_new_wait(event):
+                with display.paused():  # the result comes only after the answer, so the command is shown now
+                    notify(answer_command(event, options))
 
         ended_note = _already_ended_note(app, run_id, options, source)
         with display, shown_with(app, display):
@@ -309,7 +324,7 @@ def _result_answer(
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     if quiet:
         return Answer(exit=run_exit_code(data), data=data, recorded=show_command)
-    places = _node_places(app, outcome.run_id, source) if _errors(data) else {}
+    places = node_places(app, outcome.run_id, source) if _errors(data) else {}
     row = app.runs.row(outcome.run_id)
     resumer = None
     if data.get("waitingFor") and engine != "local":
@@ -321,12 +336,14 @@ def _result_answer(
         summary(payload, places, options, engine, resumer=resumer, changes=changes(counts)),
         *rejected(data, options if recorded else None),
         *_stacks(data, show_command),
-        *(_retry_advice(app, row, data, counts, options) if recorded and row is not None else []),
+        *(retry_advice(app, row, data, options, counts) if recorded and row is not None else []),
     ]
     return Answer(exit=run_exit_code(data), data=data, text="\n".join(lines), recorded=show_command)
 
 
-def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCounts, options: str) -> list[str]:
+def retry_advice(
+    app: App, row: RunRow, data: Mapping[str, Any], options: str, counts: RunCounts | None = None
+) -> list[str]:
     """Say how to retry the failed steps of a run, or to continue a stopped one, and what is reused."""
     errors = _errors(data)
     # A call that took effect is not to be repeated (see `rejected`).
@@ -349,7 +366,7 @@ def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCou
 
         if would_fail_again(app.context.history(row.id), own):
             return []
-    kept = sum(counts.counts[how] for how in ("finished", "recovered", REUSED))
+    kept = sum(counts.counts[how] for how in ("finished", "recovered", REUSED)) if counts else 0
     reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
     purpose = "to continue it" if row.status == "stopped" else "to retry what failed"
     return [f"{purpose}: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
@@ -387,7 +404,7 @@ def _already_ended_note(app: App, run_id: str | None, options: str, source: Path
     return f"{note}; to retry it: ropewalk runs retry {quote(row.id)}{changed}{options}"
 
 
-def _node_places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
+def node_places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
     """Return where each node is defined: in `source`, or in the file that the run was started from if unchanged."""
     from ...app.node_places import places  # only a run with errors needs it
     from ...app.runs.upgrade import current_definition

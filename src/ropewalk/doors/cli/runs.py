@@ -38,7 +38,7 @@ from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify, time_of_day
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
-from .session import Interrupts, facts_with_tools, store_options, with_app, without_tools
+from .session import Interrupts, facts_with_tools, no_project_note, store_options, with_app, without_tools
 from .signals import wait_lines, who_continues
 from .store import instant
 from .streams import write_stdout
@@ -98,8 +98,8 @@ def ls(
             all=all,
             limit=limit,
         )
-        if isinstance(app.store, MissingStore) and app.store.is_explicit:
-            notify(f"there is no store at {app.store.path} yet")
+        if isinstance(app.store, MissingStore):
+            _note_missing(app.store, project)
         _warn_damaged(rows)
         now = time.time()
         data, table = run_lines(app.context, rows), []
@@ -116,6 +116,14 @@ def ls(
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _note_missing(store: MissingStore, project: Path | None) -> None:
+    """Say where no store is yet, if the user chose the place or if there is no project."""
+    if store.is_explicit:
+        notify(f"there is no store at {store.path} yet")
+    elif (note := no_project_note(project)) is not None:
+        notify(f"there is no store at {store.path}: {note}")
 
 
 _UNDO_WORDS: Final = {"undone": ", undone", "undoing": ", being undone", "incomplete": ", undo incomplete"}
@@ -195,7 +203,9 @@ def show(
         if after:  # everything but the steps is on the first page
             text = _page_text(details, root, transcript)
         else:
-            text = _details_text(details, root, transcript, queue_note, resumer, options, entire=page_size is not None)
+            shown, entire = _with_place(app, row, details), page_size is not None
+            text = _details_text(shown, root, transcript, queue_note, resumer, options, entire=entire)
+            text += _next_step(app, row, details, options)
 
         # How to see the steps that are missing here.
         if abridged:
@@ -207,6 +217,33 @@ def show(
         return Answer(data=details, text=text)
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _next_step(app: App, row: RunRow, run: Mapping[str, Any], options: str) -> str:
+    """Say how to retry or to continue a run that has ended."""
+    from .run import retry_advice  # only a run that has ended needs it
+
+    if row.ended_at is None or row.kind == SCHEDULE:
+        return ""
+    # Results of agents list no errors; one that came to a limit has no failed step either, and would reach it again.
+    errors = run.get("errors") or [node["error"] for node in run["nodes"] if node["status"] == "failed"]
+    if not errors and row.status in ("failed", "partial"):
+        return ""
+    return "".join(f"\n\n{line}" for line in retry_advice(app, row, {"errors": errors}, options))
+
+
+def _with_place(app: App, row: RunRow, run: dict[str, Any]) -> dict[str, Any]:
+    """Return a run whose error begins with the line of the file that defines the failed node."""
+    from .run import node_places
+
+    error = run.get("error")
+    started_with = row.context or {}
+    file = str(started_with.get("root") or started_with.get("file") or "")
+    if not isinstance(error, dict) or ".py" in file:  # this command imports no module
+        return run
+    node, separator, _ = str(error.get("message")).partition(": ")
+    place = node_places(app, row.id, None).get(node) if separator else None
+    return run if place is None else {**run, "error": {**error, "message": f"{place}: {error['message']}"}}
 
 
 def _is_abandoned(run: dict[str, Any]) -> bool:
@@ -689,6 +726,8 @@ def _export_case(
     """Export a run as a case for `ropewalk test`."""
     # The case names the definition by a path relative to the file that it is written to.
     folder = output.parent if output is not None else Path()
+    if flow is not None and not (flow.is_file() or ":" in flow.name):
+        raise UsageError(f"--flow: no file {str(flow)!r}")
     flow_path = os.path.relpath(flow, folder) if flow is not None else None
 
     async def work(app: App) -> dict[str, Any]:

@@ -198,9 +198,11 @@ class Interrupts:
 
     @property
     def next_step(self) -> str:
-        """How to continue the run that a second signal has cut off; "" if it was not stopped, or is lost."""
+        """How to continue the run that a second signal has cut off; or that none has started; "" if it is lost."""
         is_stopped = self._stopping is not None and self._run_id and self.stored
-        return f"to continue the run: {self._command('runs retry')}" if is_stopped else ""
+        if is_stopped:
+            return f"to continue the run: {self._command('runs retry')}"
+        return "nothing has run" if executes_run() and not self._run_id else ""
 
     def _cancel(self) -> None:
         """Cancel the turn; or the command, if there is no turn or cancelling it did not help."""
@@ -429,6 +431,13 @@ def warn_without(project: Path | None) -> None:
             f"warning: project directory {project}: no {CONFIG_FILE} in it or a parent directory; using defaults",
             logging.WARNING,
         )
+
+
+def no_project_note(project: Path | None) -> str | None:
+    """Say that there is no project here, and how to make one; None if there is one."""
+    if find_config_file(directory(None, project)) is not None:
+        return None
+    return f"no {CONFIG_FILE} here or in a parent directory; to make a project: ropewalk new DIR"
 
 
 def _run_directory(project: Path | None) -> Path | None:

@@ -25,6 +25,7 @@ from .session import Interrupts, store_options, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
+    from ...events import Event
     from ...journal.protocol import RunRow
 
 _ASKED: Final = re.compile(r"(?:.*/)?([^/]+)\[(\d+)\]/(?:\1\.)?calls\[\d+\]/(?:\1\.)?use\[\d+\]/(?:\1\.)?approval\..+")
@@ -193,6 +194,12 @@ def command(run: str, wait: dict[str, Any]) -> str:
     if "question" not in wait:
         return send
     return f"{send} --payload {shlex.quote(orjson.dumps(example_answer(wait['question'])).decode())}"
+
+
+def answer_command(event: Event, options: str) -> str:
+    """Return the command that answers the wait that an event reports, indented below its line."""
+    wait = {**(event.data or {}), "path": event.path}
+    return escape_invisible(f"    {command(shlex.quote(event.run_id), wait)}{options}")
 
 
 def asker(path: str) -> str | None:

@@ -35,7 +35,7 @@ from .dispatch import FAILED, Answer, UsageError
 from .options import Arguments, Input, Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
 from .questions import ask_on_terminal
-from .session import Interrupts, directory, with_app, without_tools
+from .session import Interrupts, directory, no_project_note, with_app, without_tools
 from .store import instant
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ def _none(place: Path, app: App) -> str:
     if unusable:
         return f"no tools; these cannot be used: {', '.join(unusable)}"
     modules = read_config(place).modules
+    if not modules and (note := no_project_note(place)) is not None:
+        return f"no tools; {note}"
     if not modules:
         return "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"
     has_several = len(modules) > 1

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from ...journal.address import MissingStore, is_postgres
 from .dispatch import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress, read_seconds
 from .output import columns, configure_logging, duration, moment, notify, notify_failed_runs
-from .session import Interrupts, directory, with_app
+from .session import Interrupts, directory, store_options, with_app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def worker(
     ] = None,
     queue: Annotated[
         tuple[str, ...],
-        Parameter(consume_multiple=True, negative=(), help="Execute only runs of these queues (default: all)."),
+        Parameter(consume_multiple=1, negative=(), help="Execute only runs of these queues (default: all)."),
     ] = (),
     grace: Annotated[
         float | None,
@@ -173,7 +174,8 @@ def run(name: str, /, *, json: Json = False, store: StoreAddress = None, project
     async def work(app: App, _: Interrupts) -> Answer:
         run_id = await app.schedules.run(name)
         message = await asyncio.to_thread(app.workers.unattended, run_id)
-        lines = [f"started {run_id}", *([f"it is {message}"] if message else [])]
+        watch = f"to follow it: ropewalk runs watch {shlex.quote(run_id)}{store_options(store, project)}"
+        lines = [f"started {run_id}", f"it is {message}" if message else watch]
         return Answer(data={"schedule": name, "done": "started", "runId": run_id}, text="\n".join(lines))
 
     return with_app(work, project=project, store=store, engine=_queueing_engine(project, store))
