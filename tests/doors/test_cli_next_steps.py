@@ -136,6 +136,7 @@ def test_an_agent_that_fails_names_its_place_and_a_step_that_helps(project):
     failed = project("run", "a.yaml", "--id", "a")
     assert "  a.yaml:3: invalid_json: " in failed.out
     assert failed.out.endswith("to start over: ropewalk runs retry a --from agent\n")
+    assert project("runs", "show", "a").out.endswith("to start over: ropewalk runs retry a --from agent\n")
     assert "recovered from: no truck today (rw_agent_tools.py:8 in late)\n" in failed.err
     assert project("run", "c.yaml", "--id", "c").out.endswith("to start over: ropewalk runs retry c --from ask\n")
 

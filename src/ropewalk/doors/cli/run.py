@@ -324,7 +324,7 @@ def _result_answer(
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     if quiet:
         return Answer(exit=run_exit_code(data), data=data, recorded=show_command)
-    places = node_places(app, outcome.run_id, source) if _errors(data) else {}
+    places = node_places(app, outcome.run_id, source) if errors_in(data) else {}
     row = app.runs.row(outcome.run_id)
     resumer = None
     if data.get("waitingFor") and engine != "local":
@@ -345,7 +345,7 @@ def retry_advice(
     app: App, row: RunRow, data: Mapping[str, Any], options: str, counts: RunCounts | None = None
 ) -> list[str]:
     """Say how to retry the failed steps of a run, or to continue a stopped one, and what is reused."""
-    errors = _errors(data)
+    errors = errors_in(data)
     # A call that took effect is not to be repeated (see `rejected`).
     is_advised = any(error.get("ran") is True for error in errors)
     is_retryable = row.status in ("failed", "partial", "timeout", "stopped")
@@ -378,7 +378,7 @@ def _unfinished_agent(app: App, row: RunRow, error: Mapping[str, Any]) -> str | 
         return str(error.get("nodeId") or "agent")
     path = error.get("path")
     part = app.runs.row(f"{row.id}/{path}") if path and error.get("kind") == "ExecutionFailed" else None
-    inner = _errors(part.result) if part is not None and isinstance(part.result, dict) else []
+    inner = errors_in(part.result) if part is not None and isinstance(part.result, dict) else []
     is_unfinished = part is not None and len(inner) == 1 and _unfinished_agent(app, part, inner[0]) is not None
     return str(path) if is_unfinished else None
 
@@ -474,7 +474,7 @@ def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
     return lines
 
 
-def _errors(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def errors_in(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the errors of a result; agents have one."""
     errors = data.get("errors") or [data.get("error")]
     return [error for error in errors if isinstance(error, dict)]
@@ -500,7 +500,7 @@ def _error_line(error: Any, places: Mapping[str, str]) -> str:
 
 def _stacks(data: Mapping[str, Any], show_command: str) -> list[str]:
     """Return how to see the stacks of the errors; the stacks themselves, each once, if no store keeps the run."""
-    errors = _errors(data)
+    errors = errors_in(data)
     stacks = dict.fromkeys(str(error["stack"]) for error in errors if error.get("stack"))
     if stacks and show_command:
         return [f"to see the stack: {show_command}"]
