@@ -149,11 +149,12 @@ class Schedules:
 
     async def keep(self, failures: tuple[type[Exception], ...] = ()) -> None:
         """Take over the configured schedules from projects that have gone, until this task is cancelled."""
+        passing: tuple[type[Exception], ...] = (*failures, StoreError)
         while True:
             await asyncio.sleep(_TAKE_OVER_PAUSE)
             try:
                 await asyncio.to_thread(self._take_over)
-            except (*failures, StoreError) as error:
+            except passing as error:
                 log.debug("could not look for schedules to take over: %s", error)
             except Exception:
                 log.exception("could not take over schedules; trying again")
