@@ -885,13 +885,20 @@ class ModelError(RopewalkError):
 
     `status` is the HTTP status, if any. `retryable` is True if asking again may help. `part` names the part of the
     request that the model's API refused: `{"tool": name}`, `{"block": digest}` or `{"schema": digest}`. It is
-    `{"request": digest}` if the refusal names no part that can be left out, and None for other errors.
+    `{"request": digest}` if the refusal names no part that can be left out, and None for other errors. `problems` has
+    the place of a model that a definition names and that is not available.
     """
 
     def __init__(
-        self, message: str, *, status: int | None = None, retryable: bool = False, part: dict[str, str] | None = None
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        part: dict[str, str] | None = None,
+        problems: tuple[Problem, ...] = (),
     ) -> None:
-        self.status, self.retryable, self.part = status, retryable, part
+        self.status, self.retryable, self.part, self.problems = status, retryable, part, problems
         super().__init__(message)
 
 

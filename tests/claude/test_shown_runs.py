@@ -87,10 +87,11 @@ def test_an_agent_that_ended(tmp_path: Path) -> None:
 
 def test_one_that_came_to_a_limit(tmp_path: Path) -> None:
     why = "max_rounds: the conversation reached max_rounds before the model had finished"
-    assert shown(tmp_path, AGENT, [HEMP], [wants("stock", {"material": "jute"})])[-3:] == [
+    assert shown(tmp_path, AGENT, [HEMP], [wants("stock", {"material": "jute"})])[-4:] == [
         f"✓ agent turn 2  TIME  ends: max_rounds · {PAID}",
         f"✓ agent  TIME  2 turns, 1 call · 20 tokens in, 10 out · $0.0040 · {why}",
         f"error: {why}",
+        f"to start over: ropewalk runs retry r --from agent --store sqlite:///{tmp_path}/runs.db",
     ]
 
 

@@ -20,7 +20,8 @@ class Writer:
         Writer.asked += 1
         if %(fails)s:
             %(failure)s
-        tools = [{"number": one["number"], "phrases": ["Put it in capitals, please.", one["name"], " ", "w " * 30]}
+        useless = [" ", "w " * 30, "h" * 201, "\\ud800"]
+        tools = [{"number": one["number"], "phrases": ["Put it in capitals, please.", one["name"], *useless]}
                  for one in shown if one["name"] != "add"]
         text = "Here: " + json.dumps({"tools": [*tools, {"number": 99, "phrases": ["x"]}, 3]})
         return Answer(content=[{"type": "text", "text": text}], stop_reason="end_turn", model="ours-1")

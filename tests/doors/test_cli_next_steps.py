@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 TOOLS = """
@@ -94,6 +96,59 @@ def test_a_failed_run_names_its_retry_and_an_undo_the_steps_that_it_undoes(shop)
     by_policy = shop("run", "shop.yaml", "--id", "tuesday", "--undo", "on_failure")
     assert "✓ undo of rope with cancel" in by_policy.err
     assert "runs retry" not in by_policy.out  # an undone run cannot be retried
+
+
+AGENT = """
+kind: agent
+prompt: go
+tools: [late]
+output_schema: {type: object, required: [a]}
+model: rw_agent_tools:Script
+"""
+SCRIPT = """
+from ropewalk import tool
+from ropewalk.errors import ModelError
+from ropewalk.testing import ScriptedModel, wants
+
+@tool(annotations={"readOnlyHint": True})
+def late() -> str:
+    raise RuntimeError("no truck today")
+
+class Script(ScriptedModel):
+    def __init__(self):
+        super().__init__([wants("late")], "no JSON")
+
+class Down(ScriptedModel):
+    def __init__(self):
+        super().__init__(ModelError("the model is down"))
+"""
+
+
+def test_an_agent_that_fails_names_its_place_and_a_step_that_helps(project):
+    project.write("ropewalk.toml", "[tools]\nmodules = ['rw_agent_tools']\n[store]\nurl = 'runs.db'\n")
+    project.write("rw_agent_tools.py", SCRIPT)
+    project.write("a.yaml", AGENT)
+    project.write("c.yaml", "kind: chain\nname: c\nnodes:\n  - {id: ask, type: tool, tool: ./a.yaml}\n")
+    project.write("down.yaml", AGENT.replace("Script", "Down"))
+    project.write("no.yaml", AGENT.replace("Script", "Scripd"))
+
+    # A retry would reuse all turns and fail in the same way.
+    failed = project("run", "a.yaml", "--id", "a")
+    assert "  a.yaml:3: invalid_json: " in failed.out
+    assert failed.out.endswith("to start over: ropewalk runs retry a --from agent\n")
+    assert project("runs", "show", "a").out.endswith("to start over: ropewalk runs retry a --from agent\n")
+    assert "recovered from: no truck today (rw_agent_tools.py:8 in late)\n" in failed.err
+    assert project("run", "c.yaml", "--id", "c").out.endswith("to start over: ropewalk runs retry c --from ask\n")
+
+    down = project("run", "down.yaml", "--id", "d")
+    assert "  down.yaml:6: the model: the model is down\n" in down.out
+    assert down.out.endswith("to retry what failed: ropewalk runs retry d\n")
+    assert project("run", "no.yaml").err.startswith("no.yaml:6:8: model: cannot use the model rw_agent_tools:Scripd")
+
+    chat = project("chat", "hello", "--model", "rw_agent_tools:Down")
+    assert re.fullmatch(r"error: the model is down\nto see its steps: ropewalk runs show \S+\n", chat.err)
+    chat = project("chat", "hello", "--model", "rw_agent_tools:Script")
+    assert re.search("(?m)^✗ late .*: no truck today \\(rw_agent_tools.py:8 in late\\)$", chat.err)
 
 
 def test_a_python_file_as_a_definition_says_what_to_write(shop):

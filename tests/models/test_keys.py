@@ -51,6 +51,34 @@ def test_a_refused_key_is_named_by_its_variable(maker: Maker, monkeypatch: pytes
         asyncio.run(play(stand))
 
 
+@pytest.mark.parametrize(
+    ("model", "turn", "message"),
+    [
+        ("openai-chat:x", Turn(status=401), "; no key was sent; set OPENAI_API_KEY, or name the variable of the key"),
+        ("vllm:x", Turn(status=401), "; no key was sent; name the variable of the key as key in ropewalk.toml"),
+        ("openai-chat:x", Turn(status=500), "openai-chat:x at {url}/ refused: 500: "),
+        ("openai-chat:x", None, "at {url}/: Connection error; is it running? base_url in ropewalk.toml sets the addr"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_named(
+    model: str, turn: Turn | None, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    async def play(url: str) -> None:
+        settings = ModelSettings(model=model, base_url=url, max_retries=0)
+        async with App("memory", model=create_models({"": settings})) as app:
+            done = await app.run({"kind": "agent", "prompt": "go"})
+        assert message.format(url=url) in str(done.error)
+
+    with StandIn(MAKERS[1].create(), turn or Turn()) as stand:
+        url = f"{stand.url}/v1"
+        if turn is not None:
+            asyncio.run(play(url))
+    if turn is None:  # nobody listens there any more
+        asyncio.run(play(url))
+
+
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.name)
 def test_an_unknown_model_or_address_is_named(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN_KEY", "no-key")

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,11 @@ from n8n.script import CONFIGURED, FOUND, TASK, WORDS, say
 from patience import wait_until
 from ropewalk import App
 from ropewalk.agents import Phase, run_phases
+from ropewalk.agents.model import Answer, OnPiece, Request
+from ropewalk.agents.models import create_models
 from ropewalk.app.executing import executing
 from ropewalk.app.project_versions import ProjectVersions
+from ropewalk.config.models import ModelSettings
 from ropewalk.config.providers import KEY_VARIABLES, PROVIDERS, provider_error
 from ropewalk.doors.cli.models import require_model
 from ropewalk.errors import ConfigError, ModelError
@@ -270,7 +274,8 @@ def test_a_wrong_key_is_named_with_its_place(project: Path, text: str, message: 
             'there is no address for ollama:qwen3; set OLLAMA_BASE_URL, or base_url in ropewalk.toml, to "http://localhost:11434/v1"',
         ),
         ("onw", "there is no model 'onw'; did you mean 'own'?"),
-        ("gpt-5", "there is no model 'gpt-5'; did you mean openai:gpt-5?"),
+        ("gpt-5", "there is no model 'gpt-5'; a name without a provider means Anthropic; did you mean openai:gpt-5?"),
+        ("gpt-4", "there is no model 'gpt-4'; did you mean openai:gpt-4?"),
         ("smart", "there is no model 'smart'; write it as provider:model, or define it in ropewalk.toml"),
         ("opnai:gpt-5", f"there is no provider 'opnai'; did you mean openai:gpt-5? Known are {KNOWN}"),
         ("echoes:echo", f"there is no provider 'echoes'; known are {KNOWN}"),
@@ -294,6 +299,15 @@ def test_a_model_that_a_document_names_is_wrong_at_its_line(project: Path) -> No
     assert (warning.path, warning.message) == ("model", "there is no model 'chaep'; did you mean 'cheap'?")
     assert warning.place is not None
     assert (warning.place.line, warning.place.column) == (4, 8)
+    with pytest.raises(ModelError) as refused:
+        asyncio.run(app.run(project / "one.yaml"))
+    assert refused.value.problems == (warning,)
+
+
+def test_a_model_without_its_provider_is_none_of_anthropic() -> None:
+    models = create_models({"": ModelSettings(model="openai-chat:ours", base_url="http://127.0.0.1:9/v1")})
+    with pytest.raises(ModelError, match=r"means Anthropic; did you mean openai-chat:ours\?$"):
+        models.client_of("ours")
 
 
 @pytest.mark.usefixtures("_no_keys")
@@ -397,9 +411,30 @@ def test_a_fallback_is_asked_and_told(project: Path) -> None:
 
     with StandIn(chat.create(), Turn()) as busy, StandIn(gemini.create(), Turn(text="free")) as free:
         asked = asyncio.run(play(busy, free, Turn(status=503)))
-        assert asked == ["openai-chat:gpt-4o refused: 503: try later; other was asked", "gemini-2.5-flash"]
+        first = f"openai-chat:gpt-4o at {busy.url}/v1/ refused: 503: try later; other was asked"
+        assert asked == [first, "gemini-2.5-flash"]
         refused = asyncio.run(play(busy, free, Turn(refusal="no")))
         assert refused == ["openai-chat:gpt-4o refused; other was asked", "gemini-2.5-flash"]
+
+
+def test_the_error_of_the_last_fallback_names_those_before_it() -> None:
+    models = {name: ModelSettings(model=f"{__name__}:Busy", extra={"name": name}) for name in ("", "second")}
+    models[""] = replace(models[""], fallback=("second",))
+
+    async def play() -> None:
+        with pytest.raises(ModelError) as caught:
+            await create_models(models).turn(Request(messages=[]), lambda kind, piece: None)
+        assert str(caught.value) == " is busy; second was asked: second is busy"
+        assert caught.value.status == 503
+
+    asyncio.run(play())
+
+
+class Busy:
+    """A model that is always overloaded."""
+
+    async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
+        raise ModelError(f"{request.options['extra']['name']} is busy", status=503)
 
 
 @pytest.mark.parametrize(

@@ -322,7 +322,9 @@ class ClaudeClient:
             raise ModelError(message) from error
         except APIConnectionError as error:
             # Not retryable: the SDK has already retried `max_retries` times.
-            message = f"could not reach the Messages API at {client.base_url}: {_reason(error)}{_attempts(error)}"
+            message = (
+                f"could not reach the Messages API at {client.base_url}: {_reason(error)}{_attempts(error)}{_NETWORK}"
+            )
             raise ModelError(message) from error
         except (HTTPError, APIResponseValidationError, ValueError) as error:
             raise ModelError(f"the answer was interrupted: {_reason(error)}", retryable=True) from error
@@ -482,8 +484,9 @@ def _refused_error(error: Any, part: dict[str, str] | None, asked: Mapping[str, 
     request_id = f" (request {error.request_id})" if error.request_id else ""
     final = "; the same request is not sent again" if part is not None and "request" in part else ""
     details = f"{_message_of(error)}{_ADVICE.get(status, '').format(**asked)}{request_id}{_attempts(error)}{final}"
+    at = f" at {asked['url']}" if status >= 500 else ""
     return ModelError(
-        f"the Messages API refused: {label}: {details}",
+        f"the Messages API{at} refused: {label}: {details}",
         status=None if in_stream else status,
         retryable=in_stream and (kind in _TRANSIENT_ERRORS or not kind),
         part=part,

@@ -51,8 +51,12 @@ class Models:
             return default
         if name in self._named:
             return self._named[name]
-        is_own_address = bool(default.base_url or os.environ.get("ANTHROPIC_BASE_URL"))
-        if (fault := model_error(name, self._named, is_own_address=is_own_address)) is not None:
+        # The address of another provider has no models of Anthropic.
+        own = default.base_url if default.provider == "anthropic" else None
+        is_own_address = bool(own or os.environ.get("ANTHROPIC_BASE_URL"))
+        configured = [settings.model for settings in self._named.values()]
+        fault = model_error(name, self._named, configured=configured, is_own_address=is_own_address)
+        if fault is not None:
             raise ModelError(fault)
         given = ModelSettings(model=name)
         if given.provider == default.provider:
@@ -84,7 +88,13 @@ class Models:
                 notes.append(f"{_label(settings)} refused; {names[0]} was asked")
             except ModelError as error:
                 if not names or not _is_overload(error):
-                    raise
+                    if not notes or isinstance(error, PriceUnknown):
+                        raise
+                    # The last model alone does not say why the first one was not used.
+                    message = ": ".join((*notes, str(error)))
+                    raise ModelError(
+                        message, status=error.status, retryable=error.retryable, part=error.part
+                    ) from error
                 notes.append(f"{error}; {names[0]} was asked")
             if is_shown:  # the next model begins its answer from the start
                 on_piece(BROKEN_OFF, notes[-1])

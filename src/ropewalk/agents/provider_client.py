@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
 from ..config.network import AddressPolicy
-from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES
+from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES, key_advice
 from ..config.secrets import process_redaction
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
@@ -182,10 +182,12 @@ class ProviderClient:
                 raise ModelError(f"{self._label}: {foreign[0]}") from error
             later = error.in_stream and isinstance(error, (ModelServerError, ModelOverloadedError))
             advice = self._advice(error.status_code, model.base_url)
-            message = f"{self._label} refused: {error.status_code}: {_message(error)}{advice}"
+            at = _at(model.base_url) if error.status_code >= 500 else ""
+            message = f"{self._label}{at} refused: {error.status_code}: {_message(error)}{advice}"
             raise ModelError(message, status=error.status_code, retryable=later) from error
         except ModelConnectionError as error:
-            message = f"could not reach {self._label}: {_message(error)}"
+            reason = _message(error).removesuffix(".")
+            message = f"could not reach {self._label}{_at(model.base_url)}: {reason}; {self._address_advice()}"
             raise ModelError(message, retryable=error.in_stream) from error
         except (ModelAPIError, AgentRunError) as error:
             raise ModelError(
@@ -195,13 +197,20 @@ class ProviderClient:
             raise ModelError(f"{self._label} cannot take the request: {_message(error)}") from error
 
     def _advice(self, status: int, address: str | None) -> str:
-        names = (self.settings.key,) if self.settings.key else KEY_VARIABLES.get(self.settings.provider, ())
-        if status in (401, 403) and names:
-            return f"; is {names[0]} right?"
+        if status in (401, 403):
+            return key_advice(self.settings.provider, self.settings.key)
         if status != 404:
             return ""
         where = process_redaction().text(address) if address else "the API"
         return f"; does {where} (base_url) have the model {self.settings.name}?"
+
+    def _address_advice(self) -> str:
+        variable, _ = ADDRESSES.get(self.settings.provider, ("", ""))
+        if self.settings.base_url is not None or variable:
+            return (
+                f"is it running? {'base_url in ropewalk.toml' if self.settings.base_url else variable} sets the address"
+            )
+        return "check the network connection"
 
 
 def _answers_by_schema(model: Model[Any], request: Request) -> bool:
@@ -263,6 +272,10 @@ def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> 
     for before, after in zip(parameters.function_tools, sent, strict=True):
         if words := lost_keywords(before.parameters_json_schema, after.parameters_json_schema):
             yield f"tool {before.name}: {label} does not take {', '.join(words)} of its schema; left out"
+
+
+def _at(address: str | None) -> str:
+    return f" at {process_redaction().text(address)}" if address else ""
 
 
 async def _import_package() -> None:

@@ -28,8 +28,8 @@ class StreamListener:
 
     # Types: `text` and `thinking` (each has a `text`), `broken_off` (the `text` and `thinking` of an interrupted
     # answer, which no longer count), `turn`, `tool_use` (a requested call), `tool_started`, and `tool_finished` (with
-    # `ms`, and `error` if the call failed). An exception of the listener is logged and does not change the
-    # conversation.
+    # `ms`, `error` if the call failed, and `at` if its place is known). An exception of the listener is logged and does
+    # not change the conversation.
 
     def __init__(self, on_event: Listener | None, log: logging.Logger) -> None:
         self._on_event, self._log = on_event, log
@@ -65,7 +65,8 @@ class StreamListener:
                 self._log.info("tool %s [%s/%s] completed in %.0f ms", tool, event.run_id, event.path, ms)
             else:
                 self._log.warning("tool %s [%s/%s] failed after %.0f ms: %s", tool, event.run_id, event.path, ms, error)
-            self._report({"type": "tool_finished", "tool": tool, "path": event.path, "ms": ms, "error": error})
+            at = {"at": data["at"]} if error is not None and data.get("at") else {}
+            self._report({"type": "tool_finished", "tool": tool, "path": event.path, "ms": ms, "error": error, **at})
 
     def _report(self, event: dict[str, Any]) -> None:
         if self._on_event is None:

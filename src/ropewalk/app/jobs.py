@@ -316,9 +316,9 @@ class Jobs:
             check_workers_can_call(loaded.flow, context.toolbox)
         await self._ensure(loaded, unknown_tools="problem")
         if requested := self.model_checks(loaded):
-            why = await asyncio.to_thread(_unavailable_reason, requested)
-            if why is not None:
-                raise ModelError(why)
+            problem = await asyncio.to_thread(_model_problem, requested, loaded.kind, loaded.document, loaded.file)
+            if problem is not None:
+                raise ModelError(problem.message, problems=() if problem.place is None else (problem,))
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
     async def flows_of_parts(
@@ -371,14 +371,12 @@ class Jobs:
 
     def with_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
         """Add warnings to a check: about numbers in the definition's file, and about a model that is not available."""
-        from ..source.document import doubtful_numbers, with_places
+        from ..source.document import doubtful_numbers
 
         warnings = doubtful_numbers(loaded.file)
-        if (why := _unavailable_reason(self.model_checks(loaded))) is not None:
-            # An agent may name its model, which is then the one that is not available.
-            is_named = loaded.kind == "agent" and bool(loaded.document.get("model"))
-            warning = Problem(path="model" if is_named else "", message=why)
-            warnings += with_places([warning], loaded.file) if is_named else [warning]
+        problem = _model_problem(self.model_checks(loaded), loaded.kind, loaded.document, loaded.file)
+        if problem is not None:
+            warnings.append(problem)
         return replace(checked, warnings=(*checked.warnings, *warnings)) if warnings else checked
 
     async def check_source(self, source: Source) -> Checked:
@@ -480,6 +478,11 @@ def _definition(start: Start) -> Prepared:
     return start.definition
 
 
-def _unavailable_reason(checks: Iterable[ModelCheck]) -> str | None:
-    """Return why one of these models cannot be called, or None."""
-    return next((reason for check in checks if (reason := check()) is not None), None)
+def _model_problem(checks: Iterable[ModelCheck], kind: str, document: Mapping[str, Any], file: Any) -> Problem | None:
+    """Return why one of the models cannot be called, at its line if the agent names the model; None if all can."""
+    reason = next((reason for check in checks if (reason := check()) is not None), None)
+    if reason is None or kind != "agent" or not document.get("model"):
+        return None if reason is None else Problem(path="", message=reason)
+    from ..source.document import with_places
+
+    return with_places([Problem(path="model", message=reason)], file)[0]

@@ -25,7 +25,18 @@ def places(loaded: Prepared) -> dict[str, str]:
             twice.add(id)
         if source:
             result[id] = f"{display_path(loaded.file.file)}:{loaded.file.locate(source).line}"
-    return {id: place for id, place in result.items() if id not in twice} | _program_places(loaded)
+    return (
+        {id: place for id, place in result.items() if id not in twice} | _agent_places(loaded) | _program_places(loaded)
+    )
+
+
+def _agent_places(loaded: Prepared) -> dict[str, str]:
+    """Return the places of an agent, whose file has no nodes: of its prompt by "", and of its model by `turn`."""
+    if loaded.file is None or loaded.kind != "agent":
+        return {}
+    prompt = next((key for key in ("prompt", "messages") if key in loaded.document), "")
+    keys = {"": prompt, "turn": "model" if "model" in loaded.document else prompt}
+    return {id: f"{display_path(loaded.file.file)}:{loaded.file.locate(key).line}" for id, key in keys.items()}
 
 
 def _program_places(loaded: Prepared) -> dict[str, str]:

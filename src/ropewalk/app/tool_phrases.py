@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ModelError
 from ..select.phrase_rules import phrases_by_rules
-from ..select.phrases import MAX_PHRASES, Entry, description_hash
+from ..select.phrases import MAX_LENGTH, MAX_PHRASES, Entry, description_hash
 from ..select.tool_card import Card
 
 if TYPE_CHECKING:
@@ -101,6 +101,12 @@ def _shown(number: int, card: Card) -> dict[str, Any]:
     }
 
 
+def _is_short_text(line: str) -> bool:
+    """Return True for a line that the file of phrases takes: no surrogates, not too long."""
+    is_text = line.isascii() or line == line.encode(errors="replace").decode()
+    return is_text and 0 < len(line) <= MAX_LENGTH and len(line.split(" ")) <= _MAX_WORDS
+
+
 def _read_answer(content: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, ...]]:
     """Return the phrases in an answer by the number of the tool, without those of a wrong shape."""
     text = "".join(str(block["text"]) for block in content if block.get("type") == "text")
@@ -113,6 +119,5 @@ def _read_answer(content: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, .
         number, phrases = (one.get("number"), one.get("phrases")) if isinstance(one, Mapping) else (None, None)
         if isinstance(number, int) and isinstance(phrases, list):
             lines = (" ".join(phrase.split()).rstrip(".") for phrase in phrases if isinstance(phrase, str))
-            short = (line for line in lines if line and len(line.split(" ")) <= _MAX_WORDS)
-            found[number] = tuple(dict.fromkeys(short))[:MAX_PHRASES]
+            found[number] = tuple(dict.fromkeys(filter(_is_short_text, lines)))[:MAX_PHRASES]
     return found

@@ -101,7 +101,9 @@ def provider_error(model: str) -> str | None:
     return f"there is no provider {provider!r}; {hint} are {known} and others, and your own classes as module:Class"
 
 
-def name_error(model: str, names: Iterable[str], *, is_own_address: bool = False) -> str | None:
+def name_error(
+    model: str, names: Iterable[str], *, configured: Iterable[str] = (), is_own_address: bool = False
+) -> str | None:
     """Return what is wrong with a model without a provider that is none of these names, or None."""
 
     # All models of Anthropic begin alike, but at an address of their own people have other names.
@@ -109,6 +111,8 @@ def name_error(model: str, names: Iterable[str], *, is_own_address: bool = False
         return None
     if near := did_you_mean(model, names):
         return f"there is no model {model!r}; did you mean {near!r}?"
+    if (same := next((item for item in configured if item.partition(":")[2] == model), None)) is not None:
+        return f"there is no model {model!r}; a name without a provider means Anthropic; did you mean {same}?"
     if is_own_address:
         return None
     owner = next((owner for start, owner in _OWNERS.items() if model.startswith(start)), None)
@@ -116,11 +120,24 @@ def name_error(model: str, names: Iterable[str], *, is_own_address: bool = False
     return f"there is no model {model!r}; {hint}"
 
 
-def model_error(model: str, names: Collection[str], *, is_own_address: bool = False) -> str | None:
+def model_error(
+    model: str, names: Collection[str], *, configured: Iterable[str] = (), is_own_address: bool = False
+) -> str | None:
     """Return what is wrong with a model as a project names it, or None."""
     if not model or model in names:
         return None
-    return provider_error(model) if ":" in model else name_error(model, names, is_own_address=is_own_address)
+    if ":" in model:
+        return provider_error(model)
+    return name_error(model, names, configured=configured, is_own_address=is_own_address)
+
+
+def key_advice(provider: str, variable: str | None) -> str:
+    """Return what to do if a provider refuses the key, which a variable of its own or of the provider holds."""
+    names = (variable,) if variable else KEY_VARIABLES.get(provider, ())
+    if (sent := next(filter(os.environ.get, names), None)) is not None:
+        return f"; is {sent} right?"
+    usual = f"set {names[0]}, or " if names else ""
+    return f"; no key was sent; {usual}name the variable of the key as key in ropewalk.toml"
 
 
 def suggest_models(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

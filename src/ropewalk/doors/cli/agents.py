@@ -27,7 +27,7 @@ from cyclopts import Parameter, validators
 
 from ...app.facts import approval_text, tool_text_of
 from ...engine.engine import check_run_id, new_run_id
-from ...errors import CompletionFailed, RunStopped
+from ...errors import CompletionFailed, RunStopped, raised_at
 from ...source.document import escape_invisible, json_text
 from ...tools.output import uncaptured
 from ..errors import failure_text
@@ -208,6 +208,8 @@ class _Talk:
             try:
                 done = await self._interrupts.turn(session.say(line))
             except (CompletionFailed, RunStopped) as error:
+                if error.run_id and self._interrupts.stored:
+                    error.add_note(f"to see its steps: {self._interrupts.command('runs show', error.run_id)}")
                 if not self.interactive:
                     raise
                 self.notify(explain(error))
@@ -341,7 +343,7 @@ class _Talk:
             short = arguments if len(arguments) <= _LONGEST else f"{arguments[:_LONGEST]}…"
             self.notify(f"· {event['tool'] or event['name']} {short}")
         elif kind == "tool_finished" and event["tool"] != "ropewalk:approval":
-            mark, why = ("✓", "") if event["error"] is None else ("✗", f": {first_line(event['error'])}")
+            mark, why = ("✓", "") if event["error"] is None else ("✗", f": {first_line(event['error'])}{_place(event)}")
             self.notify(f"{mark} {event['tool']} {duration(event['ms'] / 1000)}{why}")
 
     def answered(self, prompt: str, done: Completion) -> None:
@@ -371,6 +373,10 @@ class _Talk:
         with uncaptured():
             sys.stderr.write(escape_invisible(text) + "\n")
             sys.stderr.flush()
+
+
+def _place(event: Mapping[str, Any]) -> str:
+    return raised_at({"message": event["error"], "at": event.get("at")})
 
 
 def _writable(_: object, output: Path | None) -> None:

@@ -56,11 +56,14 @@ def describe(
         wanted = [card for card in cards if again or card.key in tools or not book.covers(card)]
         if check:
             return _missing(path, book, cards, notes)
+        before = phrase_file_text(book)
         gone = _remove_gone(book, cards)
         writer = await _writer(app, wanted, rules, model)
-        written, failure = await _write(book, writer)
-        if written or gone:
-            _save(path, phrase_file_text(book))
+        try:
+            written, failure = await _write(book, writer)
+        finally:  # also of a command that is interrupted, what was written is kept
+            if (text := phrase_file_text(book)) != before:
+                _save(path, text)
         # A model may leave tools out; the rules write an entry for each.
         without = [card.key for card in wanted if not book.phrases_of(card)]
         data = {"file": str(path), "written": written, "without": without, "removed": gone, "failure": failure}

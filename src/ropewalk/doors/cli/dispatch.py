@@ -30,6 +30,7 @@ from ...errors import (
     InvalidTool,
     InvalidToolId,
     InvalidValue,
+    ModelError,
     NotFound,
     NotWaiting,
     Problem,
@@ -163,6 +164,7 @@ def explain(error: BaseException) -> str:
         next_step = getattr(error, "next_step", "")
         return f"interrupted; {next_step}" if next_step else "interrupted"
     note = [f"note: {RAN}"] if has_run(error) else []
+    note += map(escape_invisible, getattr(error, "__notes__", ()))
     problems = tuple(word_problem(problem, Door.CLI) for problem in problems_of(error))
     if not problems:
         return "\n".join([f"error: {escape_invisible(shorten(error_message(error, Door.CLI), hint=JSON_HINT))}", *note])
@@ -172,7 +174,7 @@ def explain(error: BaseException) -> str:
         roots = {problem.path.partition(".")[0] for problem in problems}
         heading = _MISFIT_HEADINGS.get(roots.pop(), _INPUT_MISFIT) if len(roots) == 1 else _INPUT_MISFIT
         lines.insert(0, f"error: {heading}")
-    elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
+    elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError, ModelError)):
         message = error_message(error, Door.CLI)
         lines = [
             f"error: {escape_invisible(shorten(message, hint=JSON_HINT))}",

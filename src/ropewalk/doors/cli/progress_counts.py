@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from shlex import quote
 from typing import Any, Final
 
+from ...errors import raised_at
 from ...events import Event
 from ...source.document import escape_invisible
 from .output import duration, first_line
@@ -134,8 +135,10 @@ def _note(event: Event, began: float | None) -> str:
     data: dict[str, Any] = event.data or {}
     if event.kind in ("node.failed", "node.recovered"):
         recorded = "recorded: " if data.get("replayed") else ""
-        handled = "recovered from: " if event.kind == "node.recovered" else ""
-        return recorded + handled + first_line(str(data.get("message") or "failed"), 200)
+        message = first_line(str(data.get("message") or "failed"), 200)
+        if event.kind == "node.recovered":  # no result has the place of a failure that was handled
+            message = f"recovered from: {message}{raised_at(data)}"
+        return recorded + message
     if event.kind == "node.skipped":
         return str(data.get("reason") or "")
     if data.get("replayed"):

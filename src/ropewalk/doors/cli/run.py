@@ -324,7 +324,7 @@ def _result_answer(
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     if quiet:
         return Answer(exit=run_exit_code(data), data=data, recorded=show_command)
-    places = node_places(app, outcome.run_id, source) if data.get("errors") else {}
+    places = node_places(app, outcome.run_id, source) if errors_in(data) else {}
     row = app.runs.row(outcome.run_id)
     resumer = None
     if data.get("waitingFor") and engine != "local":
@@ -345,12 +345,14 @@ def retry_advice(
     app: App, row: RunRow, data: Mapping[str, Any], options: str, counts: RunCounts | None = None
 ) -> list[str]:
     """Say how to retry the failed steps of a run, or to continue a stopped one, and what is reused."""
-    errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
-    # A call that took effect is not to be repeated (see `rejected`), and an agent would reach the same limit again.
-    is_advised = any(error.get("ran") is True or error.get("kind") == "Unfinished" for error in errors)
+    errors = errors_in(data)
+    # A call that took effect is not to be repeated (see `rejected`).
+    is_advised = any(error.get("ran") is True for error in errors)
     is_retryable = row.status in ("failed", "partial", "timeout", "stopped")
     if not is_retryable or row.parent is not None or row.undo or is_advised:
         return []
+    if len(errors) == 1 and (node := _unfinished_agent(app, row, errors[0])) is not None:
+        return [f"to start over: ropewalk runs retry {quote(row.id)} --from {quote(node)}{options}"]
     # A result that does not fit stays as it is until the definition changes.
     if errors and all(_is_of_result(error) for error in errors):
         started_with = row.context or {}
@@ -368,6 +370,17 @@ def retry_advice(
     reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
     purpose = "to continue it" if row.status == "stopped" else "to retry what failed"
     return [f"{purpose}: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
+
+
+def _unfinished_agent(app: App, row: RunRow, error: Mapping[str, Any]) -> str | None:
+    """Return the node of an agent that a retry would let reach the same limit again, or None."""
+    if error.get("kind") == "Unfinished":
+        return str(error.get("nodeId") or "agent")
+    path = error.get("path")
+    part = app.runs.row(f"{row.id}/{path}") if path and error.get("kind") == "ExecutionFailed" else None
+    inner = errors_in(part.result) if part is not None and isinstance(part.result, dict) else []
+    is_unfinished = part is not None and len(inner) == 1 and _unfinished_agent(app, part, inner[0]) is not None
+    return str(path) if is_unfinished else None
 
 
 def _is_of_result(error: Mapping[str, Any]) -> bool:
@@ -461,6 +474,12 @@ def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
     return lines
 
 
+def errors_in(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the errors of a result; agents have one."""
+    errors = data.get("errors") or [data.get("error")]
+    return [error for error in errors if isinstance(error, dict)]
+
+
 def _error_line(error: Any, places: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
         return escape_invisible(shorten(message_of(error), hint=JSON_HINT))
@@ -481,7 +500,7 @@ def _error_line(error: Any, places: Mapping[str, str]) -> str:
 
 def _stacks(data: Mapping[str, Any], show_command: str) -> list[str]:
     """Return how to see the stacks of the errors; the stacks themselves, each once, if no store keeps the run."""
-    errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
+    errors = errors_in(data)
     stacks = dict.fromkeys(str(error["stack"]) for error in errors if error.get("stack"))
     if stacks and show_command:
         return [f"to see the stack: {show_command}"]

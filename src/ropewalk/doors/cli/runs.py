@@ -221,12 +221,12 @@ def show(
 
 def _next_step(app: App, row: RunRow, run: Mapping[str, Any], options: str) -> str:
     """Say how to retry or to continue a run that has ended."""
-    from .run import retry_advice  # only a run that has ended needs it
+    from .run import errors_in, retry_advice  # only a run that has ended needs it
 
     if row.ended_at is None or row.kind == SCHEDULE:
         return ""
-    # Results of agents list no errors; one that came to a limit has no failed step either, and would reach it again.
-    errors = run.get("errors") or [node["error"] for node in run["nodes"] if node["status"] == "failed"]
+    errors = run.get("errors") or (errors_in(row.result) if isinstance(row.result, dict) else [])
+    errors = errors or [node["error"] for node in run["nodes"] if node["status"] == "failed"]
     if not errors and row.status in ("failed", "partial"):
         return ""
     return "".join(f"\n\n{line}" for line in retry_advice(app, row, {"errors": errors}, options))

@@ -188,9 +188,13 @@ class Interrupts:
             return
         self._cancel()
 
+    def command(self, name: str, run_id: str) -> str:
+        """Return a command for a run."""
+        return f"ropewalk {name} {shlex.quote(run_id)}{self._options}"
+
     def _command(self, name: str) -> str:
         """Return a command for the run in progress."""
-        return f"ropewalk {name} {shlex.quote(self._run_id)}{self._options}"
+        return self.command(name, self._run_id)
 
     @property
     def next_step(self) -> str:
