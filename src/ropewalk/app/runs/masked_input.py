@@ -45,8 +45,9 @@ class _Masks:
         if kind is list:
             # After a move nobody knows which of two masks is which.
             is_moved = type(shown) is not list or len(sent) != len(shown) or _is_reordered(sent, shown)
-            places = [(_NOTHING, _NOTHING)] * len(sent) if is_moved else list(zip(shown, recorded, strict=True))
-            return [self.replaced(item, *places[at], f"{path}[{at}]") for at, item in enumerate(sent)]
+            if is_moved:
+                shown = recorded = [_NOTHING] * len(sent)
+            return [self.replaced(sent[at], shown[at], recorded[at], f"{path}[{at}]") for at in range(len(sent))]
         return sent
 
     def _members(self, sent: dict[str, Any], shown: Any, recorded: Any, path: str) -> dict[str, Any]:
