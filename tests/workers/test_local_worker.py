@@ -22,8 +22,10 @@ from ropewalk.app.project_versions import ProjectVersions
 from ropewalk.config.settings import Queue, Schedule, WorkerLimits, WorkerSettings
 from ropewalk.doors.cli.doctor import unfinished
 from ropewalk.doors.cli.session import warn_of_idle_schedules
+from ropewalk.doors.cli.signals import _continue_answer
 from ropewalk.doors.http.site import make_site
 from ropewalk.errors import NotFound, RunBusy, StoreError
+from ropewalk.journal.protocol import NewRun
 from ropewalk.journal.sql.leases import Owner, this_process
 from ropewalk.journal.sql.timetable import Timetable
 from ropewalk.workers.local_worker import LocalWorker
@@ -310,6 +312,28 @@ async def test_those_who_follow_a_queued_run_hear_of_its_end_after_a_change_of_t
         await until(lambda: version not in versions._retiring)
         await unused.close()
         await versions.close()
+
+
+@pytest.mark.anyio
+async def test_only_an_answered_run_is_promised_to_a_server(tmp_path: Path) -> None:
+    document = {"kind": "chain", "name": "w", "nodes": [{"id": "ask", "type": "wait", "event": "go"}]}
+    async with Project(tmp_path).app() as app:
+        await app.run(document, run_id="answered", park=True)
+        # A person has interrupted this one before its wait: a server leaves it alone.
+        opened = await app.store.open(NewRun(id="early", kind="chain", context={"project": str(tmp_path)}))
+        await opened.release()
+        app.runs.send("answered", "go", 1)
+        app.runs.send("early", "go", 1, early=True)
+
+        def said(run_id: str) -> str:
+            return _continue_answer(app, run_id, {}, "sent", None, None).text or ""
+
+        assert [said(id) for id in ("answered", "early")] == [
+            f"sent\nnext: ropewalk resume {id}" for id in ("answered", "early")
+        ]
+        RunQueue(app.store).record_heartbeat("server", {"project": str(tmp_path)})  # type: ignore[arg-type]
+        assert said("answered") == "sent\na server or a worker of its project continues it"
+        assert said("early") == "sent\nnext: ropewalk resume early"
 
 
 @pytest.mark.anyio

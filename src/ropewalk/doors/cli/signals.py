@@ -130,7 +130,7 @@ def _continue_answer(
     row = require_run(app.store, app.runs.outermost(run_id))
     run_id = row.id
     state = app.runs.liveness_of([row]).get(run_id)
-    resumer = who_continues(app, row) if state in RESUMABLE else None
+    resumer = who_continues(app, row) if state == "answered" else None  # an interrupted run is left to people
     must_resume = state in RESUMABLE and resumer is None
     command = f"ropewalk resume {shlex.quote(run_id)}{store_options(store, project)}"
     lines = [message, f"next: {command}"] if must_resume else [message]
