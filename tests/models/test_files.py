@@ -11,10 +11,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pydantic_ai.models
 import pytest
+from pydantic_ai.models.google import GoogleModel
+from pydantic_ai.providers.google import GoogleProvider
+from pydantic_ai.providers.google_cloud import GoogleCloudProvider
 
 from ropewalk import App
 from ropewalk.agents import Completion, complete_with_tools
+from ropewalk.agents.provider_client import _takes_url
 
 from .makers import MAKERS, Maker
 from .stand_in import StandIn, Turn
@@ -171,3 +176,23 @@ def test_a_document_is_left_out_with_an_image_in_it_that_cannot_be_downloaded(
     done, [body] = converse(GEMINI, tmp_path, messages, ["127.0.0.1"])
     assert any(warning.endswith("cannot download it: it is empty") for warning in done.warnings)
     assert "[document: it cannot be shown here]" in json.dumps(body)
+
+
+@pytest.mark.parametrize("maker", ["Mistral", "Groq", "HuggingFace", "Xai", "Cohere"])
+def test_the_url_of_an_image_is_passed_on_by_makers_whose_api_fetches_it(maker: str) -> None:
+    # Their packages are not installed: what counts is the name of the class, and what its source says.
+    source = Path(pydantic_ai.models.__path__[0], f"{maker.lower()}.py").read_text()
+    assert f"class {maker}Model(" in source
+    passes_on = "def _map_image_url" in source
+    model: Any = type(f"{maker}Model", (), {"system": maker.lower(), "profile": {}})()
+    assert _takes_url(model, "image", "https://example.org/a.png") is passes_on is (maker != "Cohere")
+    assert not _takes_url(model, "document", "https://example.org/a.pdf")
+
+
+def test_google_cloud_fetches_a_url_whose_ending_tells_the_type() -> None:
+    files = {"a.png": "image", "a": "image", "a.png?size=1": "image", "a.pdf": "document"}
+    cloud = GoogleModel("gemini-2.5-flash", provider=GoogleCloudProvider(api_key="no-key"))
+    gemini = GoogleModel("gemini-2.5-flash", provider=GoogleProvider(api_key="no-key"))
+    taken = [name for name, kind in files.items() if _takes_url(cloud, kind, f"https://example.org/{name}")]
+    assert taken == ["a.png", "a.pdf"]
+    assert not any(_takes_url(gemini, kind, f"https://example.org/{name}") for name, kind in files.items())

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
@@ -40,6 +41,8 @@ _NO_PACKAGE: Final = f"models of other makers need the package pydantic-ai-slim:
 _DEFAULTS: Final = {"timeout": 600.0, "max_retries": 4}
 _GOOGLE_FILES: Final = "https://generativelanguage.googleapis.com/v1beta/files"
 """Where Gemini has files that were uploaded before."""
+_TAKE_IMAGES: Final = ("GroqModel", "HuggingFaceModel", "MistralModel", "XaiModel")
+"""Models of pydantic-ai that pass on the URL of an image, for the API to fetch."""
 _MAX_EXCERPT: Final = 300
 _OPTIONS: Final = {"parallel_tool_calls": "disable_parallel_tool_use"}
 
@@ -261,7 +264,12 @@ def _takes_url(model: Model[Any], kind: str, url: str) -> bool:
         return True
     if "OpenAIChatModel" in classes:
         return kind == "image" or bool(cast(Mapping[str, Any], model.profile).get("openai_chat_supports_file_urls"))
-    return model.system.startswith("google") and url.startswith(_GOOGLE_FILES)
+    if model.system == "google-cloud":
+        # The API gets the type with the URL, which pydantic-ai reads in its ending.
+        return (guess_type(url)[0] or "").startswith(("image/",) if kind == "image" else ("application/pdf", "text/"))
+    if model.system.startswith("google"):
+        return url.startswith(_GOOGLE_FILES)
+    return kind == "image" and not classes.isdisjoint(_TAKE_IMAGES)
 
 
 def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> Iterator[str]:
