@@ -27,7 +27,7 @@ from ..config.secrets import process_redaction
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
-from .downloads import with_files
+from .downloads import Downloads
 from .extra_members import adding_members, create_http_client
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
@@ -52,7 +52,7 @@ class ProviderClient:
 
     def __init__(self, settings: ModelSettings, network: AddressPolicy | None = None) -> None:
         self.settings = settings
-        self._network = network or AddressPolicy()
+        self._downloads = Downloads(network or AddressPolicy())
         self._models: weakref.WeakKeyDictionary[Any, tuple[Model[Any], AsyncClient]] = weakref.WeakKeyDictionary()
 
     @property
@@ -105,7 +105,7 @@ class ProviderClient:
         settings = dict(to_settings(request, self._options(), names))
         left_out = _left_out(model, settings)
         taken = {key: value for key, value in settings.items() if key not in left_out}
-        request = await with_files(request, partial(_takes_url, model), self._network)
+        request = await self._downloads.with_files(request, partial(_takes_url, model))
         sent = (to_messages(request, names), parameters, taken)
         with adding_members(request.options.get("extra")), noticing() as foreign, self._errors(model, foreign):
             response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
