@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from ropewalk import App, ToolError, plan, servers, tool
 from ropewalk.errors import InvalidTool
+from ropewalk.plans.read.problems import Unreadable
+from ropewalk.plans.read.source import parse
 from ropewalk.servers import fs, git, gitt  # type: ignore[attr-defined]
 from ropewalk.servers import git as history  # type: ignore[attr-defined]
 
@@ -112,6 +115,55 @@ def test_the_program_of_a_model_may_import_servers() -> None:
         return {code: item.get("result") or item["problems"][0]["message"] for code, item in done.items()}
 
     assert asyncio.run(run()) == answers
+
+
+TWO_FUNCTIONS = """
+async def first():
+    from ropewalk.servers import fs as repo
+    return await repo.read_file(path="a")
+
+async def second():
+    from ropewalk.servers import git as repo
+    return await repo.log(count=1)
+"""
+AMBIGUOUS = [
+    (
+        "from ropewalk.servers import fs as repo\nx = repo.a\nfrom ropewalk.servers import git as repo\n",
+        "3:30: repo is already imported as ropewalk.servers.fs (line 1, column 30); "
+        "import ropewalk.servers.git under another name",
+    ),
+    (
+        TWO_FUNCTIONS,
+        "7:34: repo is already imported as ropewalk.servers.fs (line 3, column 34); "
+        "import ropewalk.servers.git under another name",
+    ),
+    (
+        "from ropewalk.servers import fs as git, git",
+        "1:41: git is already imported as ropewalk.servers.fs (line 1, column 30); "
+        "import ropewalk.servers.git under another name",
+    ),
+    (
+        "from ropewalk.plans import now\nfrom ropewalk.servers import now",
+        "2:30: now is already imported as ropewalk.plans.now (line 1, column 28); "
+        "import ropewalk.servers.now under another name",
+    ),
+    (
+        "from ropewalk.servers import fs as x\nmatch {}:\n    case {**x}:\n        pass",
+        "3:10: x is another name of fs; use another name here",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), AMBIGUOUS)
+def test_a_name_of_two_imports_is_refused_at_both_places(text: str, problem: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        parse(text)
+    assert list(map(str, caught.value.problems)) == [problem]
+
+
+def test_a_name_may_be_imported_again_with_the_same_meaning() -> None:
+    text = TWO_FUNCTIONS.replace("import git", "import fs")
+    assert [node.id for node in ast.walk(parse(text)) if isinstance(node, ast.Name)] == ["fs", "fs"]
 
 
 def test_python_imports_a_server_without_a_project_and_refuses_to_call_it() -> None:

@@ -28,8 +28,7 @@ def use_imports(tree: ast.Module, text: str) -> Iterator[Problem]:
         return
     nodes = walk(tree)
     places = [(block, block.index(node), node) for block, node in _statements(nodes) if _is_import(node)]
-    others: dict[str, str] = {}
-    servers: set[str] = set()
+    imported: list[tuple[str, ast.alias]] = []
     for block, index, node in places:
         block[index] = ast.copy_location(ast.Pass(), node)
         for alias in node.names:
@@ -39,10 +38,12 @@ def use_imports(tree: ast.Module, text: str) -> Iterator[Problem]:
                 near = did_you_mean(alias.name, NAMES)
                 hint = f"; did you mean {near}?" if near else f"; it has {', '.join(NAMES)}"
                 yield problem_at(alias, f"{PLANS} has no {alias.name!r}{hint}")
-            elif alias.asname not in (None, alias.name):
-                others[alias.asname] = alias.name
-            if node.module == SERVERS:
-                servers.add(alias.name)
+            else:
+                imported.append((node.module, alias))
+    yield from _ambiguous(imported)
+    others = {alias.asname: alias.name for _, alias in imported if alias.asname not in (None, alias.name)}
+    renamed = {name: other for other, name in reversed(others.items())}
+    servers = {alias.name for module, alias in imported if module == SERVERS}
     for node in walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             node.id = others.get(node.id, node.id)
@@ -51,8 +52,20 @@ def use_imports(tree: ast.Module, text: str) -> Iterator[Problem]:
         for name in _bound(node):
             if name in others:
                 yield problem_at(node, f"{name} is another name of {others[name]}; use another name here")
-            elif (other := next((other for other in others if others[other] == name), None)) is not None:
-                yield problem_at(node, f"{name} is imported under the name {other}; use another name here")
+            elif name in renamed:
+                yield problem_at(node, f"{name} is imported under the name {renamed[name]}; use another name here")
+
+
+def _ambiguous(imported: list[tuple[str, ast.alias]]) -> Iterator[Problem]:
+    """Yield the imports whose name means something else after an earlier import, in whichever function."""
+    meanings: dict[str, tuple[str, ast.alias]] = {}
+    for module, alias in sorted(imported, key=lambda item: (item[1].lineno, item[1].col_offset)):
+        name = alias.asname or alias.name
+        first_module, first = meanings.setdefault(name, (module, alias))
+        if (first_module, first.name) != (module, alias.name):
+            place = f"line {first.lineno}, column {first.col_offset + 1}"
+            message = f"{name} is already imported as {first_module}.{first.name} ({place})"
+            yield problem_at(alias, f"{message}; import {module}.{alias.name} under another name")
 
 
 def _statements(nodes: list[ast.AST]) -> Iterator[tuple[list[Any], Any]]:
@@ -77,3 +90,5 @@ def _bound(node: Any) -> Iterator[str | None]:
             yield node.name
         case ast.MatchAs() | ast.MatchStar():
             yield node.name
+        case ast.MatchMapping():
+            yield node.rest
