@@ -57,15 +57,14 @@ def use_imports(tree: ast.Module, text: str) -> Iterator[Problem]:
 
 
 def _ambiguous(imported: list[tuple[str, ast.alias]]) -> Iterator[Problem]:
-    """Yield the imports whose name means something else after an earlier import, in whichever function."""
-    meanings: dict[str, tuple[str, ast.alias]] = {}
-    for module, alias in sorted(imported, key=lambda item: (item[1].lineno, item[1].col_offset)):
-        name = alias.asname or alias.name
-        first_module, first = meanings.setdefault(name, (module, alias))
-        if (first_module, first.name) != (module, alias.name):
-            place = f"line {first.lineno}, column {first.col_offset + 1}"
-            message = f"{name} is already imported as {first_module}.{first.name} ({place})"
-            yield problem_at(alias, f"{message}; import {module}.{alias.name} under another name")
+    """Yield each import of a name that imports give two meanings, also in different functions."""
+    meanings: dict[str, dict[str, ast.alias]] = {}
+    for module, alias in imported:
+        meanings.setdefault(alias.asname or alias.name, {}).setdefault(f"{module}.{alias.name}", alias)
+    for name, places in meanings.items():
+        if len(places) > 1:
+            message = f"{name} is imported as {' and as '.join(places)}; import each under a name of its own"
+            yield from (problem_at(alias, message) for alias in places.values())
 
 
 def _statements(nodes: list[ast.AST]) -> Iterator[tuple[list[Any], Any]]:
