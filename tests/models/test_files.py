@@ -27,6 +27,12 @@ FILES: dict[str, tuple[int, str | None, bytes]] = {
     "/unnamed.png": (200, None, PIXEL),
     "/a.pdf": (200, "application/pdf", PDF),
     "/a.txt": (200, "text/plain; charset=iso-8859-1", "caf\u00e9".encode("latin-1")),
+    "/drawing.svg": (200, "image/svg+xml", b"<svg/>"),
+    "/empty.png": (200, "image/png", b""),
+    "/login.png": (200, "text/html", b"<html>"),
+    "/large.png": (200, "image/png", PIXEL + bytes(4_000_000)),
+    "/blank.txt": (200, "text/plain", b" "),
+    "/named.gif": (200, "image/gif", PIXEL),
     "/moved.pdf": (302, "text/plain", b""),
 }
 CHAT, RESPONSES, GEMINI = MAKERS[1:]
@@ -113,8 +119,8 @@ def test_a_file_that_may_not_be_downloaded_is_left_out_with_the_reason(
         "/a.pdf": "127.0.0.1 is a loopback address; addresses from documents and arguments must be public; to allow it,"
         " add it to [network] allow in ropewalk.toml",
         "/moved.pdf": "HTTP 302: redirects are not followed (/a.pdf)",
-        "/none.pdf": "HTTP 404 Not Found: no such file",
-        "/a.png": "its type is image/png; only images, PDF and text can be sent",
+        "/none.pdf": f"HTTP 404 Not Found from GET {host.url}/none.pdf: no such file",
+        "/a.png": "its type is image/png; a document must be a PDF or a text",
     }
     for name, reason in reasons.items():
         allow = [] if name == "/a.pdf" else ["127.0.0.1"]
@@ -124,3 +130,21 @@ def test_a_file_that_may_not_be_downloaded_is_left_out_with_the_reason(
         [body] = bodies
         assert "[document: it cannot be shown here]" in json.dumps(body)
     assert host.asked == ["/moved.pdf", "/none.pdf", "/a.png"]
+
+
+def test_a_downloaded_file_is_checked_like_one_in_the_message(host: Host, tmp_path: Path) -> None:
+    types = "not one of image/jpeg, image/png, image/gif, image/webp"
+    reasons = {
+        "/drawing.svg": f"its media type is image/svg+xml, {types}",
+        "/empty.png": "it is empty",
+        "/login.png": f"its media type is text/html, {types}",
+        "/large.png": "it has 5,333,372 characters of base64; the API takes at most 5,242,880",
+        "/blank.txt": "it is empty",
+    }
+    blocks = [block("document" if name.endswith("txt") else "image", host.url + name) for name in reasons]
+    done, [body] = ask(GEMINI, tmp_path, [*blocks, block("image", f"{host.url}/named.gif")], ["127.0.0.1"])
+    sent = json.dumps(body)
+    what = "a block was left out: the API of this model takes no URL of this {}, and Ropewalk cannot download it: {}"
+    expected = [what.format(b["type"], reason) for b, reason in zip(blocks, reasons.values(), strict=True)]
+    assert [warning for warning in done.warnings if "takes no URL" in warning] == expected
+    assert (sent.count("cannot be shown"), sent.count("image/png"), sent.count("image/gif")) == (5, 1, 0)

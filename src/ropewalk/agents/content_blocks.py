@@ -233,18 +233,18 @@ def _clean_file(block: dict[str, Any], kind: str, at: str, note: Note) -> list[d
     """Clean an image or a document; replace it by a text if the API cannot use its source."""
     source = block.get("source")
     problem: str | None = "it has no source"
-    clean_source: dict[str, Any] = {}
+    usable: dict[str, Any] = {}
     if isinstance(source, Mapping):
-        clean_source, problem = _clean_source(dict(source), kind)
+        usable, problem = clean_source(dict(source), kind)
     if problem is not None:
         note(at, f"the {kind} was replaced by a text: {problem}")
         return _as_text_blocks(f"[{kind}: it cannot be shown here: {problem}]")
-    if clean_source.get("media_type") != dict(source or {}).get("media_type"):
-        note(at, f"the {kind} is {clean_source.get('media_type')}; its media type was corrected")
-    return [{**block, "source": clean_source}]
+    if usable.get("media_type") != dict(source or {}).get("media_type"):
+        note(at, f"the {kind} is {usable.get('media_type')}; its media type was corrected")
+    return [{**block, "source": usable}]
 
 
-def _clean_source(source: dict[str, Any], kind: str) -> tuple[dict[str, Any], str | None]:
+def clean_source(source: dict[str, Any], kind: str) -> tuple[dict[str, Any], str | None]:
     """Return a source as the API accepts it, and the problem with it or None."""
     source_type = source.get("type")
     # Addresses, uploaded files and plain texts have only one field to check.
@@ -268,6 +268,8 @@ def _clean_source(source: dict[str, Any], kind: str) -> tuple[dict[str, Any], st
         return {}, f"its source is of the type {source_type!r}"
 
     # Base64 data must decode and have a media type that the API knows.
+    if source.get("data") == "":
+        return {}, "it is empty"
     data = _to_plain_base64(source.get("data"))
     if data is None:
         return {}, "its data is not base64"

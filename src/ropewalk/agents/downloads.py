@@ -19,7 +19,7 @@ from ..errors import ConfigError, ModelError
 from ..tools.backends.http import AddressRefused, Http, HttpFailure, InvalidRequest, check_url, policy_for
 from ..tools.backends.http import Request as HttpRequest
 from ..tools.backends.http_answers import decode
-from .content_blocks import block_digest
+from .content_blocks import block_digest, clean_source
 from .model import Request
 
 TakesUrl: TypeAlias = Callable[[str, str], bool]
@@ -73,7 +73,14 @@ async def _download(kind: str, url: str, policy: AddressPolicy) -> dict[str, Any
     if kind == "document" and media_type.startswith("text/"):
         text = decode(data, parameters.partition("charset=")[2].strip(' "') or None)
         text = data.decode(errors="replace") if text is None else text
-        return {"type": "text", "media_type": "text/plain", "data": text}
-    if not media_type.startswith("image/" if kind == "image" else "application/pdf"):
-        raise InvalidRequest(f"its type is {media_type or 'not known'}; only images, PDF and text can be sent")
-    return {"type": "base64", "media_type": media_type, "data": b64encode(data).decode()}
+        found = {"type": "text", "media_type": "text/plain", "data": text}
+    elif kind == "document" and media_type != "application/pdf":
+        raise InvalidRequest(f"its type is {media_type or 'not known'}; a document must be a PDF or a text")
+    else:
+        found = {"type": "base64", "media_type": media_type, "data": b64encode(data).decode()}
+
+    # The file gets the checks of one whose content came with the message.
+    source, problem = clean_source(found, kind)
+    if problem is not None:
+        raise InvalidRequest(problem)
+    return source
