@@ -72,13 +72,19 @@ def host() -> Iterator[Host]:
 
 def ask(maker: Maker, folder: Path, blocks: list[dict[str, Any]], allow: list[str]) -> tuple[Completion, list[Any]]:
     """Ask about files in a project that allows these hosts, and return the answer and the requests."""
+    return converse(maker, folder, [{"role": "user", "content": [{"type": "text", "text": "what?"}, *blocks]}], allow)
+
+
+def converse(
+    maker: Maker, folder: Path, messages: list[dict[str, Any]], allow: list[str]
+) -> tuple[Completion, list[Any]]:
+    """Continue a conversation in a project that allows these hosts, and return the answer and the requests."""
 
     async def play(stand: StandIn) -> Completion:
         settings = maker.settings(stand.url)
         model = f'model = "{settings.model}"\nbase_url = "{settings.base_url}"\nkey = "STAND_IN_KEY"\n'
         (folder / "ropewalk.toml").write_text(f"[model]\n{model}[network]\nallow = {json.dumps(allow)}\n")
         async with App.open(folder, store="memory") as app:
-            messages = [{"role": "user", "content": [{"type": "text", "text": "what?"}, *blocks]}]
             return await complete_with_tools(None, app=app, messages=messages)
 
     with StandIn(maker.create(), Turn(text="seen")) as stand:
@@ -148,3 +154,20 @@ def test_a_downloaded_file_is_checked_like_one_in_the_message(host: Host, tmp_pa
     expected = [what.format(b["type"], reason) for b, reason in zip(blocks, reasons.values(), strict=True)]
     assert [warning for warning in done.warnings if "takes no URL" in warning] == expected
     assert (sent.count("cannot be shown"), sent.count("image/png"), sent.count("image/gif")) == (5, 1, 0)
+
+
+@pytest.mark.parametrize("more", [{}, {"name": "a field that is not sent"}], ids=["plain", "named"])
+@pytest.mark.parametrize("is_result", [False, True], ids=["message", "result"])
+def test_a_document_is_left_out_with_an_image_in_it_that_cannot_be_downloaded(
+    is_result: bool, more: dict[str, str], host: Host, tmp_path: Path
+) -> None:
+    inside = [{"type": "text", "text": "a page"}, block("image", f"{host.url}/empty.png")]
+    document: dict[str, Any] = {"type": "document", "source": {"type": "content", "content": inside}, **more}
+    messages = [{"role": "user", "content": [document]}]
+    if is_result:
+        call = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "c1", "content": [document]}
+        messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    done, [body] = converse(GEMINI, tmp_path, messages, ["127.0.0.1"])
+    assert any(warning.endswith("cannot download it: it is empty") for warning in done.warnings)
+    assert "[document: it cannot be shown here]" in json.dumps(body)

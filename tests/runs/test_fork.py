@@ -8,7 +8,7 @@ import pytest
 
 from engine.lab import call, each, flow, graph, node, obj, out
 from ropewalk import App
-from ropewalk.errors import InvalidFlow, NotFound, RunExists
+from ropewalk.errors import InvalidFlow, InvalidInput, NotFound, RunExists
 from ropewalk.expr.ast import Expr, Lit, Ref
 from ropewalk.ir import OnError, Policy, Retry
 from ropewalk.journal.protocol import Store
@@ -140,3 +140,42 @@ async def test_a_wait_that_nothing_reaches_is_not_waited_again(store: Store) -> 
         forked = await app.runs.fork("r", input={"x": 2}, executor=made)
         (timer,) = [e for e in store.history(forked.run_id) if e.kind == "timer"]
         assert timer.data == next(e.data for e in store.history("r") if e.kind == "timer")
+
+
+SECRET = "s3cr3t-value-123456"
+TWO = [{"of": "a", "key": SECRET}, {"of": "b", "key": f"Bearer {SECRET}"}]
+SHOWN = [{"of": "a", "key": "***"}, {"of": "b", "key": "Bearer ***"}]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "sent", "used"),
+    [
+        ({"key": SECRET, "n": 1}, {"key": "***", "n": 2}, {"key": SECRET, "n": 2}),
+        ({"x": f"a {SECRET} b", "n": 1}, {"x": "a *** b", "n": 2}, {"x": f"a {SECRET} b", "n": 2}),
+        ({"x": {SECRET: 1}}, {"x": {"***": 2}}, {"x": {SECRET: 2}}),
+        ({"x": TWO}, {"x": [{"of": "c", "key": "***"}, SHOWN[1]]}, {"x": [{"of": "c", "key": SECRET}, TWO[1]]}),
+        ({"key": SECRET, "x": "*** 1"}, {"key": "***", "x": "*** 2"}, {"key": SECRET, "x": "*** 2"}),
+        ({"key": SECRET}, {"key": "another"}, {"key": "another"}),
+        ({"x": 1}, {"x": "***"}, {"x": "***"}),  # without a secret the text means itself
+        ({"key": SECRET, "x": 1}, {"x": "***"}, "input.x"),
+        ({"key": SECRET}, {"key": "a ***"}, "input.key"),
+        ({"x": TWO}, {"x": SHOWN[:1]}, "input.x[0].key"),
+        ({"x": TWO}, {"x": SHOWN[::-1]}, "input.x[0].key"),
+        (SECRET, {"key": "***"}, "input.key"),
+    ],
+)
+async def test_the_mask_of_a_recorded_secret_means_the_secret(
+    store: Store, recorded: Any, sent: Any, used: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", SECRET)
+    async with App(store) as app:
+        await app.run(write(flow(graph(result=Ref("input"))), "flow"), recorded, run_id="r")
+        if isinstance(used, str):
+            with pytest.raises(InvalidInput, match="write the secret itself") as refused:
+                await app.runs.fork("r", input=sent, new_id="f")
+            assert refused.value.problems[0].path == used
+            assert store.get_run("f") is None
+        else:
+            await app.runs.fork("r", input=sent, new_id="f")
+            assert (row := store.get_run("f")) is not None
+            assert row.input == used

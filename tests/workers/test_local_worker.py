@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 import threading
@@ -367,22 +368,24 @@ async def test_schedules_run_now_and_when_they_are_due(tmp_path: Path, capsys: p
 
 
 @pytest.mark.anyio
-async def test_a_project_that_is_being_served_keeps_its_schedules(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_project_takes_over_equal_schedules_and_those_of_a_project_that_has_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("ropewalk.workers.schedules._TAKE_OVER_PAUSE", 0.01)
     (tmp_path / "other").mkdir()
-    schedules = {"s": YEARLY}
-    project = Project(tmp_path, schedules=schedules)
-    other = Project(tmp_path / "other", project.store, schedules={**schedules, "t": YEARLY})
+    project = Project(tmp_path, schedules={"s": YEARLY, "t": YEARLY})
+    different = Schedule(cron="@yearly", flow="other.yaml")
+    other = Project(tmp_path / "other", project.store, schedules={"s": YEARLY, "t": different})
     async with project.app() as app, other.app() as later:
-        async with executing(ProjectVersions(app)), executing(ProjectVersions(later)):
-            assert f"the project {tmp_path} has a schedule of this name" in caplog.text
-            rows = Timetable(app.workers.registry).rows()
-            assert {row.name: row.project for row in rows} == {"s": str(tmp_path), "t": str(tmp_path / "other")}
-        caplog.clear()
-        async with executing(ProjectVersions(later)):
-            assert "schedule s replaces" not in caplog.text  # it is equal
-            assert {row.project for row in Timetable(app.workers.registry).rows()} == {str(tmp_path / "other")}
+        owners = lambda: {row.name: row.project for row in Timetable(app.workers.registry).rows()}  # noqa: E731
+        first, second = ProjectVersions(app), ProjectVersions(later)
+        async with contextlib.AsyncExitStack() as stack:
+            async with executing(first):
+                await stack.enter_async_context(executing(second))
+                assert f"[schedules.t]: the project {tmp_path} has a schedule of this name" in caplog.text
+                assert "[schedules.s]" not in caplog.text
+                assert owners() == {"s": str(tmp_path / "other"), "t": str(tmp_path)}
+            await until(lambda: set(owners().values()) == {str(tmp_path / "other")})
 
 
 @pytest.mark.anyio

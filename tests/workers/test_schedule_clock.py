@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from patience import until
 from ropewalk.config.settings import Schedule
 from ropewalk.errors import StoreError
 from ropewalk.journal.address import open_store
@@ -152,25 +153,52 @@ def test_a_clock_that_was_ahead_keeps_no_schedule_from_running_after_a_restart(a
     assert one(3.5) == {}  # each due time once
 
 
-def test_a_schedule_that_another_project_loses_is_named(at: At, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_schedule_passes_to_another_project_if_it_is_equal_or_nobody_serves_it(
+    at: At, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine = {"s": Schedule(cron="* * * * *", flow="f.yaml"), "t": Schedule(cron="* * * * *", flow="f.yaml")}
-    Workers(at, mine)
+    first = Workers(at, mine)
     theirs = {"s": mine["s"], "t": Schedule(cron="* * * * *", flow="g.yaml")}  # `s` may be of another directory only
-    served = {"p"}
-    other = Schedules(Timetable(at), open_store("memory"), theirs, "q", Workers(at, mine).start, lambda: served)
+    served = {"p", "q"}
+    other = Schedules(Timetable(at), open_store("memory"), theirs, "q", first.start, lambda: served - {"q"})
+    first.schedules._other_projects = lambda: served - {"p"}
+    owners = lambda: {row.name: row.project for row in Timetable(at).rows()}  # noqa: E731
+
+    async def look_until(schedules: Schedules, expected: dict[str, str]) -> None:
+        task = asyncio.ensure_future(schedules.keep())
+        await until(lambda: owners() == expected)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    monkeypatch.setattr("ropewalk.workers.schedules._TAKE_OVER_PAUSE", 0)
     assert not caplog.messages
-    other.apply()  # while a process of the other project lives, it keeps its schedules
-    told = "the project p has a schedule of this name in the same store, and is being served; rename one of the two"
-    for name, message in zip("st", caplog.messages, strict=True):
-        assert f"[schedules.{name}]: {told}" in message
-    assert {row.name: row.project for row in Timetable(at).rows()} == {"s": "p", "t": "p"}
+    other.apply()  # while a process of the other project lives, it keeps a schedule that differs
+    [message] = caplog.messages
+    assert (
+        "[schedules.t]: the project p has a schedule of this name in the same store, and is being served;"
+        " rename one of the two" in message
+    )
+    assert owners() == {"s": "q", "t": "p"}
     caplog.clear()
-    served.clear()
+    other._take_over(), first.schedules._take_over()
+    assert owners() == {"s": "q", "t": "p"}
+
+    served.remove("p")
+    asyncio.run(look_until(other, {"s": "q", "t": "q"}))
     other.apply()
-    other.apply()
-    assert [message.partition(";")[0] for message in caplog.messages] == [
-        "schedule t replaces a different one of this name in the same store, of the project p"
-    ]
+    told = "schedule t replaces a different one of this name in the same store, of the project"
+    assert [message.partition(";")[0] for message in caplog.messages] == [f"{told} p"]
+    clock = ScheduleClock(Timetable(at), "q", first.start, scheduled_run_id, project="q")
+    at.time += 61
+    asyncio.run(clock.start_due_runs())
+    assert first.started == [("s", 1), ("t", 1)]
+
+    # The first project is served again; the other one goes, or gives up a schedule that was refused here.
+    served.add("p")
+    first.schedules.apply()
+    assert owners() == {"s": "p", "t": "q"}
+    Timetable(at).replace_all((), "q")
+    asyncio.run(look_until(first.schedules, {"s": "p", "t": "p"}))
 
 
 def test_a_store_in_a_file_is_of_several_projects(tmp_path: Path) -> None:

@@ -92,8 +92,7 @@ def _clean_block(block: Any, role: str, at: str, note: Note, refused: Collection
     # A block that was refused once would be refused again. Thinking goes without a replacement.
     kind = block["type"]
     if refused and block_digest(block) in refused:
-        note(at, f"this {kind} was refused; it was left out")
-        return [] if "thinking" in kind else _as_text_blocks(f"[{kind}: it cannot be shown here]")
+        return _leave_out(kind, at, note)
 
     # Users and assistants may send different types; tools of MCP return blocks in the form of MCP.
     if role == "assistant":
@@ -107,7 +106,7 @@ def _clean_block(block: Any, role: str, at: str, note: Note, refused: Collection
         return _as_text_blocks(_as_json(block))
     if kind == "tool_result":
         return [_clean_result(block, at, note, refused)]
-    return _clean_flat_block(block, kind, at, note)
+    return _clean_flat_block(block, kind, at, note, refused)
 
 
 def _clean_assistant_block(block: dict[str, Any], kind: str, at: str, note: Note) -> list[dict[str, Any]]:
@@ -129,13 +128,24 @@ def _clean_assistant_block(block: dict[str, Any], kind: str, at: str, note: Note
     return [block]
 
 
-def _clean_flat_block(block: dict[str, Any], kind: str, at: str, note: Note) -> list[dict[str, Any]]:
+def _leave_out(kind: str, at: str, note: Note) -> list[dict[str, Any]]:
+    """Return what replaces a refused block."""
+    note(at, f"this {kind} was refused; it was left out")
+    return [] if "thinking" in kind else _as_text_blocks(f"[{kind}: it cannot be shown here]")
+
+
+def _clean_flat_block(
+    block: dict[str, Any], kind: str, at: str, note: Note, refused: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Clean a block that contains no results of tools."""
     if kind == "text":
         return _clean_text(block, at, note)
     fields = _known_fields(block, kind, at, note)
     if kind in ("image", "document"):
-        return _clean_file(fields, kind, at, note)
+        files = _clean_file(fields, kind, at, note)
+        # What was refused is the block as it was sent, without the fields that the API does not know.
+        is_refused = refused and any(block_digest(file) in refused for file in files)
+        return _leave_out(kind, at, note) if is_refused else files
     if kind == "search_result":
         return _clean_search_result(fields, at, note)
     required = _FIELDS[kind][0]
@@ -199,8 +209,7 @@ def _clean_result_part(block: Any, failed: bool, at: str, note: Note, refused: C
         block = block_of_part(block)
     kind = block["type"]
     if refused and block_digest(block) in refused:
-        note(at, f"this {kind} was refused; it was left out")
-        return _as_text_blocks(f"[{kind}: it cannot be shown here]")
+        return _leave_out(kind, at, note)
     if kind == "text" and isinstance(block.get("text"), str) and not block["text"].strip():
         return []  # an empty output needs no note
 
@@ -211,7 +220,7 @@ def _clean_result_part(block: Any, failed: bool, at: str, note: Note, refused: C
     if failed and kind != "text":
         note(at, f"the result of a failed call cannot contain a block of type {kind}; it was sent as text")
         return _as_text_blocks(_as_text(block))
-    return _clean_flat_block(block, kind, at, note)
+    return _clean_flat_block(block, kind, at, note, refused)
 
 
 def _clean_search_result(block: dict[str, Any], at: str, note: Note) -> list[dict[str, Any]]:

@@ -36,23 +36,26 @@ async def with_files(request: Request, takes_url: TakesUrl, policy: AddressPolic
     return replace(request, messages=messages)
 
 
-async def _with_content(holder: Mapping[str, Any], takes_url: TakesUrl, policy: AddressPolicy) -> dict[str, Any]:
+async def _with_content(
+    holder: Mapping[str, Any], takes_url: TakesUrl, policy: AddressPolicy, document: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return a message, a block or the source of a block with the content of the files in it."""
     content, source = holder.get("content"), holder.get("source")
     if isinstance(content, list):
-        parts = [await _with_content(p, takes_url, policy) if isinstance(p, Mapping) else p for p in content]
+        parts = [await _with_content(p, takes_url, policy, document) if isinstance(p, Mapping) else p for p in content]
         return {**holder, "content": parts}
     if holder.get("type") not in _FILES or not isinstance(source, Mapping):
         return dict(holder)
     if source.get("type") == "content":
-        return {**holder, "source": await _with_content(source, takes_url, policy)}
+        return {**holder, "source": await _with_content(source, takes_url, policy, document=holder)}
     if source.get("type") != "url" or takes_url(holder["type"], source["url"]):
         return dict(holder)
     try:
         return {**holder, "source": await _download(holder["type"], source["url"], policy)}
     except (ConfigError, AddressRefused, InvalidRequest, HttpFailure, ConnectionError) as error:
         why = f"the API of this model takes no URL of this {holder['type']}, and Ropewalk cannot download it: {error}"
-        raise ModelError(why, part={"block": block_digest(holder)}) from error
+        # An image inside a document goes with the document: a document is left out as a whole.
+        raise ModelError(why, part={"block": block_digest(document or holder)}) from error
 
 
 async def _download(kind: str, url: str, policy: AddressPolicy) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class Schedules:
         self._timetable, self._store = timetable, store
         self._configured, self._project, self._start = configured, project, start
         self._other_projects = other_projects
+        self._refused: Collection[str] = ()  # the names that another project used
 
     def list(self) -> list[ScheduleRow]:
         """Return the schedules of the store by name, each with its latest missed due times.
@@ -137,12 +138,39 @@ class Schedules:
         """Store the configured schedules, and delete those that this project configured before.
 
         A schedule whose times are wrong is left out, with an error in the log. So is one whose name another project
-        uses, while a process of that project is running.
+        uses for a different schedule, while a process of that project is running.
         """
-        faults = {**self._conflicts(), **schedule_faults(self._configured)}
+        conflicts = self._conflicts()
+        faults = {**conflicts, **schedule_faults(self._configured)}
         for error in faults.values():
             log.error("a schedule is left out; the others are served: %s", render_problem(error.problems[0]))
-        rows = [
+        self._refused = conflicts
+        self._store_schedules(self._configured_rows(self._configured.keys() - faults))
+
+    async def keep(self, failures: tuple[type[Exception], ...] = ()) -> None:
+        """Take over the configured schedules from projects that have gone, until this task is cancelled."""
+        passing: tuple[type[Exception], ...] = (*failures, StoreError)
+        while True:
+            await asyncio.sleep(_TAKE_OVER_PAUSE)
+            try:
+                await asyncio.to_thread(self._take_over)
+            except passing as error:
+                log.debug("could not look for schedules to take over: %s", error)
+            except Exception:
+                log.exception("could not take over schedules; trying again")
+
+    def _take_over(self) -> None:
+        """Store the configured schedules that no process serves: their project has gone, or has given them up."""
+        stored, others = {row.name: row for row in self._timetable.rows()}, {self._project, *self._other_projects()}
+        free = {name for name, row in stored.items() if row.project not in others}
+        free |= {name for name in self._refused if name not in stored}
+        if rows := self._configured_rows(free):
+            self._store_schedules(rows, others_stay=True)
+
+    def _configured_rows(self, names: Collection[str]) -> Sequence[TimetableRow]:
+        """Return the configured schedules of these names whose times are right, as the store keeps them."""
+        faults = schedule_faults(self._configured)
+        return [
             TimetableRow(
                 name=name,
                 project=self._project,
@@ -153,9 +181,11 @@ class Schedules:
                 next=self._next_due(schedule.cron, schedule.timezone),
             )
             for name, schedule in self._configured.items()
-            if name not in faults
+            if name in names and name not in faults
         ]
-        for name, project in self._timetable.replace_all(rows, self._project):
+
+    def _store_schedules(self, rows: Sequence[TimetableRow], *, others_stay: bool = False) -> None:
+        for name, project in self._timetable.replace_all(rows, self._project, others_stay=others_stay):
             log.warning(
                 "schedule %s replaces a different one of this name in the same store, of %s;"
                 " if both are still in use, rename one of them",
@@ -167,15 +197,15 @@ class Schedules:
         """Return the errors of the schedules whose names another project uses in this store, by name."""
         if not self._configured or not (others := self._other_projects()):
             return {}
-        owners = {row.name: row.project for row in self._timetable.rows() if row.project in others}
+        stored = {row.name: row for row in self._timetable.rows() if row.project in others}
         return {
-            name: ConfigError(
-                f"[schedules.{name}]: the project {owners[name]} has a schedule of this name in the same store, and is"
-                " being served; rename one of the two, or give each project its own store",
-                place=None if schedule.where is None else schedule.where("cron"),
+            row.name: ConfigError(
+                f"[schedules.{row.name}]: the project {stored[row.name].project} has a schedule of this name in the"
+                " same store, and is being served; rename one of the two, or give each project its own store",
+                place=None if (where := self._configured[row.name].where) is None else where("cron"),
             )
-            for name, schedule in self._configured.items()
-            if name in owners
+            for row in self._configured_rows(stored)
+            if not row.is_like(stored[row.name])
         }
 
     def _next_due(self, cron: str, zone: str) -> float:
@@ -239,6 +269,7 @@ def scheduled_run_id(name: str, at: str) -> str:
 
 
 _PAUSE: Final = 0.5  # seconds between looks at the clock
+_TAKE_OVER_PAUSE: Final = 5.0  # seconds between looks for schedules of projects that have gone
 _MAX_GAP: Final = 10.0  # seconds between looks, after which a worker may have missed something without an outage
 _CLAIM_SECONDS: Final = 30.0  # seconds for one worker to start what is due
 _ON_TIME: Final = 2.0  # seconds after which a run still starts on time

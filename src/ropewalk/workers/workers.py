@@ -227,6 +227,8 @@ class Workers:
                 project=project,
             )
             background.append(asyncio.ensure_future(clock.run()))
+            if project is not None and app.settings.schedules:  # else each worker serves the schedules of all
+                background.append(asyncio.ensure_future(self.schedules.keep(failures)))
 
         def end_background() -> None:
             for task in background:

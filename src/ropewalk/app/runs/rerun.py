@@ -55,6 +55,7 @@ from .accept import (
 )
 from .compare import AffectedParts, Change, flow_changes, place_of
 from .instances import Attempt, Instances, without_attempts
+from .masked_input import unmasked
 from .program_rows import first_repeated, row_entries, row_number, row_of, step_in
 from .rerun_plan import ENDED, Failure, RerunPlan, instances_of_nodes, latest_failures
 from .steps import steps
@@ -425,7 +426,7 @@ async def fork(jobs: Jobs, run_id: str, definition: Source | None, at: Sequence[
         start,
         definition=new,
         definition_id=await run_sync_in_thread(store, lambda: _definition_id(context, row, old, new)),
-        input=row.input if start.input is SAME else start.input,
+        input=row.input if start.input is SAME else unmasked(start.input, row.input),
         variables=started_with.get("variables"),
         executor=jobs.executor_for(row, start.executor),
     )

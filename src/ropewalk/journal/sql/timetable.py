@@ -75,6 +75,10 @@ class TimetableRow:
     last: float | None = None
     missed: Sequence[Missed] = field(default=())
 
+    def is_like(self, other: TimetableRow) -> bool:
+        """Return True if both start the same runs at the same times."""
+        return (self.cron, self.timezone, self.context) == (other.cron, other.timezone, other.context)
+
 
 class Database(Protocol):
     """Where the schedules of a store are."""
@@ -114,7 +118,9 @@ class Timetable:
 
         return self._database.read(work)
 
-    def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> list[tuple[str, str | None]]:
+    def replace_all(
+        self, rows: Iterable[TimetableRow], project: str | None, *, others_stay: bool = False
+    ) -> list[tuple[str, str | None]]:
         """Store the schedules of a project, and delete its other ones; return those that other projects have lost."""
 
         # A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed. A
@@ -123,19 +129,15 @@ class Timetable:
         # with the same settings in other directories are no other projects.
         rows_to_keep = {row.name: row for row in rows}
 
-        def is_different(row: TimetableRow, times: Sequence[str], context: str) -> bool:
-            return (list(times), orjson.loads(context)) != ([row.cron, row.timezone], row.context)
-
         def work(connection: Connection) -> list[tuple[str, str | None]]:
             lost: list[tuple[str, str | None]] = []
-            stored = fetch(connection, "SELECT name, project, cron, timezone, context FROM schedule")
-            for name, owner, *times, context in stored:
-                row = rows_to_keep.get(name)
-                if row is None and owner == project:
-                    connection.execute("DELETE FROM schedule_missed WHERE schedule = ?", (name,))
-                    connection.execute("DELETE FROM schedule WHERE name = ?", (name,))
-                elif row is not None and owner != project and is_different(row, times, context):
-                    lost.append((name, owner))
+            for old in [_to_row(values, ()) for values in fetch(connection, f"SELECT {_COLUMNS} FROM schedule")]:
+                row = rows_to_keep.get(old.name)
+                if row is None and old.project == project and not others_stay:
+                    connection.execute("DELETE FROM schedule_missed WHERE schedule = ?", (old.name,))
+                    connection.execute("DELETE FROM schedule WHERE name = ?", (old.name,))
+                elif row is not None and old.project != project and not row.is_like(old):
+                    lost.append((old.name, old.project))
             for row in rows_to_keep.values():
                 context = orjson.dumps(row.context).decode()
                 values = (row.name, project, row.cron, row.timezone, context, row.catch_up, row.paused, row.next)
