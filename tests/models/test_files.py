@@ -11,10 +11,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pydantic_ai.models
 import pytest
+from pydantic_ai.models.google import GoogleModel
+from pydantic_ai.providers.google import GoogleProvider
+from pydantic_ai.providers.google_cloud import GoogleCloudProvider
 
 from ropewalk import App
 from ropewalk.agents import Completion, complete_with_tools
+from ropewalk.agents.content_blocks import block_digest
+from ropewalk.agents.downloads import Downloads
+from ropewalk.agents.model import Request
+from ropewalk.agents.provider_client import _takes_url
+from ropewalk.config.network import AddressPolicy
+from ropewalk.errors import ModelError
 
 from .makers import MAKERS, Maker
 from .stand_in import StandIn, Turn
@@ -171,3 +181,77 @@ def test_a_document_is_left_out_with_an_image_in_it_that_cannot_be_downloaded(
     done, [body] = converse(GEMINI, tmp_path, messages, ["127.0.0.1"])
     assert any(warning.endswith("cannot download it: it is empty") for warning in done.warnings)
     assert "[document: it cannot be shown here]" in json.dumps(body)
+
+
+@pytest.mark.parametrize("maker", ["Mistral", "Groq", "HuggingFace", "Xai", "Cohere"])
+def test_the_url_of_an_image_is_passed_on_by_makers_whose_api_fetches_it(maker: str) -> None:
+    # Their packages are not installed: what counts is the name of the class, and what its source says.
+    source = Path(pydantic_ai.models.__path__[0], f"{maker.lower()}.py").read_text()
+    assert f"class {maker}Model(" in source
+    passes_on = "def _map_image_url" in source
+    model: Any = type(f"{maker}Model", (), {"system": maker.lower(), "profile": {}})()
+    assert _takes_url(model, "image", "https://example.org/a.png") is passes_on is (maker != "Cohere")
+    assert not _takes_url(model, "document", "https://example.org/a.pdf")
+
+
+def test_google_cloud_fetches_a_url_whose_ending_tells_the_type() -> None:
+    files = {"a.png": "image", "a": "image", "a.png?size=1": "image", "a.pdf": "document"}
+    cloud = GoogleModel("gemini-2.5-flash", provider=GoogleCloudProvider(api_key="no-key"))
+    gemini = GoogleModel("gemini-2.5-flash", provider=GoogleProvider(api_key="no-key"))
+    taken = [name for name, kind in files.items() if _takes_url(cloud, kind, f"https://example.org/{name}")]
+    assert taken == ["a.png", "a.pdf"]
+    assert not any(_takes_url(gemini, kind, f"https://example.org/{name}") for name, kind in files.items())
+
+
+def test_the_files_of_a_conversation_are_downloaded_once(host: Host, tmp_path: Path) -> None:
+    host.asked.clear()
+
+    async def play(stand: StandIn) -> None:
+        model = GEMINI.settings(stand.url)
+        text = f'[model]\nmodel = "{model.model}"\nbase_url = "{model.base_url}"\nkey = "STAND_IN_KEY"\n'
+        (tmp_path / "ropewalk.toml").write_text(f'{text}[network]\nallow = ["127.0.0.1"]\n')
+        messages: list[dict[str, Any]] = [{"role": "user", "content": [block("image", f"{host.url}/a.png")]}]
+        async with App.open(tmp_path, store="memory") as app:
+            for _ in range(3):
+                done = await complete_with_tools(None, app=app, messages=messages)
+                messages += [{"role": "assistant", "content": done.text}, {"role": "user", "content": "and?"}]
+
+    with StandIn(GEMINI.create(), *[Turn(text="seen")] * 3) as stand:
+        asyncio.run(play(stand))
+        assert [json.dumps(body).count("image/png") for body in stand.bodies] == [1, 1, 1]
+    assert host.asked == ["/a.png"]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "asked"),
+    [
+        (["a.png", "a.png"], {}, ["a.png"]),
+        (["a.png", "a.png"], {"ttl": 0}, ["a.png", "a.png"]),
+        (["a.png", "unnamed.png", "a.png"], {"max_bytes": 60}, ["a.png", "unnamed.png"]),
+        (["a.png", "unnamed.png", "unnamed.png", "a.png"], {"max_bytes": 30}, ["a.png", "unnamed.png", "a.png"]),
+    ],
+    ids=["kept", "expired", "within the limit", "over the limit"],
+)
+def test_downloaded_files_stay_in_memory(names: list[str], options: Any, asked: list[str], host: Host) -> None:
+    host.asked.clear()
+    files = Downloads(AddressPolicy(["127.0.0.1"]), **options)
+
+    async def play() -> None:
+        for name in names:
+            request = Request(messages=[{"role": "user", "content": [block("image", f"{host.url}/{name}")]}])
+            await files.with_files(request, lambda kind, url: False)
+
+    asyncio.run(play())
+    assert host.asked == [f"/{name}" for name in asked]
+
+
+def test_the_files_of_a_request_have_one_limit(host: Host) -> None:
+    files = Downloads(AddressPolicy(["127.0.0.1"]), max_bytes=2 * len(PIXEL))
+    image = block("image", f"{host.url}/a.png")
+    last = block("image", f"{host.url}/unnamed.png")
+    enough = Request(messages=[{"role": "user", "content": [image, image]}])
+    assert "base64" in str(asyncio.run(files.with_files(enough, lambda kind, url: False)).messages)
+    request = Request(messages=[{"role": "user", "content": [image, image, last]}])
+    with pytest.raises(ModelError, match="the files of this request are larger than 56 bytes, the limit") as caught:
+        asyncio.run(files.with_files(request, lambda kind, url: False))
+    assert caught.value.part == {"block": block_digest(last)}

@@ -105,6 +105,28 @@ async def test_find_tools_answers_several_queries_and_shortens_the_rest(shop: Sh
     assert "async def note(" in named["stubs"]
 
 
+async def test_find_tools_lists_each_of_two_tools_with_one_name_in_python(shop: Shop, tmp_path: Path) -> None:
+    @tool(namespace="gh", name="get-issue")
+    async def old() -> int:
+        """Get an issue."""
+        return 1
+
+    @tool(namespace="gh", name="get_issue")
+    async def new() -> int:
+        """Read one issue."""
+        return 2
+
+    async with open_app(shop, tmp_path) as app:
+        app.toolbox.register(old)
+        app.toolbox.register(new)
+        found = {id: await app.plans.find_tools(id, 2) for id in ("gh:get-issue", "gh:get_issue")}
+    docstrings = {id: re.findall(r'"""(.+?)\.?"""', str(answer["stubs"])) for id, answer in found.items()}
+    assert docstrings == {
+        "gh:get-issue": ["Get an issue", "Read one issue"],
+        "gh:get_issue": ["Read one issue", "Get an issue"],
+    }
+
+
 async def test_find_tools_refuses_nonsense(shop: Shop, tmp_path: Path) -> None:
     async with open_app(shop, tmp_path) as app:
         for request, limit in (("", 3), ("x", 0), ("x", True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from ropewalk import App, ToolError, plan, servers, tool
 from ropewalk.errors import InvalidTool
+from ropewalk.plans.read.problems import Unreadable
+from ropewalk.plans.read.source import parse
 from ropewalk.servers import fs, git, gitt  # type: ignore[attr-defined]
 from ropewalk.servers import git as history  # type: ignore[attr-defined]
 
@@ -92,7 +95,8 @@ def test_a_plan_calls_the_tools_of_the_servers_that_it_imports() -> None:
 def test_a_wrong_import_says_at_its_use_what_would_be_right() -> None:
     with App("memory", tools=[read_file, log]) as app:
         found = {
-            definition.name: [str(problem) for problem in app.check(definition).problems] for definition, _ in PROBLEMS
+            definition.name: [str(problem).partition(": ")[2] for problem in app.check(definition).problems]
+            for definition, _ in PROBLEMS
         }
     assert found == {definition.name: [message] for definition, message in PROBLEMS}
 
@@ -102,6 +106,9 @@ def test_the_program_of_a_model_may_import_servers() -> None:
         "from ropewalk.servers import fs\nreturn await fs.read_file(path='a')": "text of a",
         "from ropewalk.servers import fs as x\nreturn await x.read_file(path='a')": "text of a",
         "from ropewalk.servers import fs as x\nx = 3": "x is another name of fs; use another name here",
+        "from ropewalk.servers import fs as x\nmatch {}:\n    case {**x}:\n        pass": (
+            "x is another name of fs; use another name here"
+        ),
         "import ropewalk.servers": f"import of ropewalk.servers is not supported; write {IMPORT}",
         "from ropewalk.servers import *": f"name what you import: {IMPORT}",
     }
@@ -112,6 +119,48 @@ def test_the_program_of_a_model_may_import_servers() -> None:
         return {code: item.get("result") or item["problems"][0]["message"] for code, item in done.items()}
 
     assert asyncio.run(run()) == answers
+
+
+TWO_FUNCTIONS = """
+async def first():
+    from ropewalk.servers import fs as repo
+    return await repo.read_file(path="a")
+
+async def second():
+    from ropewalk.servers import git as repo
+    return await repo.log(count=1)
+"""
+AMBIGUOUS = [
+    (
+        "from ropewalk.servers import fs as repo\nx = repo.a\nfrom ropewalk.servers import git as repo",
+        ["1:30", "3:30"],
+        "repo is imported as ropewalk.servers.fs and as ropewalk.servers.git",
+    ),
+    (TWO_FUNCTIONS, ["3:34", "7:34"], "repo is imported as ropewalk.servers.fs and as ropewalk.servers.git"),
+    (
+        "from ropewalk.servers import fs as git, git",
+        ["1:30", "1:41"],
+        "git is imported as ropewalk.servers.fs and as ropewalk.servers.git",
+    ),
+    (
+        "from ropewalk.plans import now\nfrom ropewalk.servers import now",
+        ["1:28", "2:30"],
+        "now is imported as ropewalk.plans.now and as ropewalk.servers.now",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "places", "problem"), AMBIGUOUS)
+def test_a_name_that_imports_give_two_meanings_is_refused(text: str, places: list[str], problem: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        parse(text)
+    message = f"{problem}; import each under a name of its own"
+    assert list(map(str, caught.value.problems)) == [f"{place}: {message}" for place in places]
+
+
+def test_a_name_may_be_imported_again_with_the_same_meaning() -> None:
+    text = TWO_FUNCTIONS.replace("import git", "import fs")
+    assert [node.id for node in ast.walk(parse(text)) if isinstance(node, ast.Name)] == ["fs", "fs"]
 
 
 def test_python_imports_a_server_without_a_project_and_refuses_to_call_it() -> None:

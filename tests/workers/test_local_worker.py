@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -26,8 +27,9 @@ from ropewalk.doors.cli.signals import _continue_answer
 from ropewalk.doors.http.site import make_site
 from ropewalk.errors import NotFound, RunBusy, StoreError
 from ropewalk.journal.protocol import NewRun
-from ropewalk.journal.sql.leases import Owner, this_process
+from ropewalk.journal.sql.leases import Owner, start_time_of, this_process
 from ropewalk.journal.sql.timetable import Timetable
+from ropewalk.workers import quarantine
 from ropewalk.workers.local_worker import LocalWorker
 from ropewalk.workers.run_queue import RunQueue
 
@@ -510,6 +512,48 @@ async def test_a_run_that_kills_its_processes_is_parked_and_the_others_continue(
             assert await ended(app, others) == ["completed"] * 3
             app.workers.release(poison)
             assert (await app.wait(poison)).status == "completed"
+
+
+@pytest.mark.anyio
+async def test_a_queue_does_not_stand_still_for_a_suspect_that_nobody_relieves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "PATIENCE", 0.0)
+    monkeypatch.setattr(quarantine, "_CHECK_INTERVAL", 0.01)
+    project = Project(tmp_path)
+    project.go = asyncio.Event()
+    parent = os.getppid()
+    other = replace(this_process(), pid=parent, started=start_time_of(parent) or "").dump()
+    async with project.app() as app:
+        ids = await project.submit(app, 4)
+        queue = app.workers.registry
+        assert isinstance(queue, RunQueue)
+        worker = make_worker(app, queue)
+
+        def is_served() -> bool:
+            return queue.is_served_elsewhere(worker.id, app.project, 2)
+
+        for id, of in (("stranger", "elsewhere"), ("other", app.project)):
+            assert not is_served()
+            queue.record_heartbeat(id, {"project": of})
+            queue.run_in_transaction(
+                lambda c, id=id: c.execute("UPDATE worker SET owner = ? WHERE id = ?", (other, id))
+            )
+        assert is_served()
+        for _ in range(2):
+            await die(app, *ids[:2])
+        # The other process executes a suspect, too, so it takes no other run either.
+        await queue.claim(ids[1], {"default": Queue()})
+        owned = "UPDATE lease SET owner = ? WHERE owner IS NOT NULL"
+        queue.run_in_transaction(lambda c: c.execute(owned, (other,)))
+        assert not is_served()
+        await worker.take_runs()
+        await until(lambda: project.calls == ["0"])
+        await until(lambda: not queue.quarantine.is_closed)
+        await worker.take_runs()
+        await until(lambda: project.calls == ["0", "2", "3"])
+        project.go.set()
+        assert await ended(app, [ids[0], *ids[2:]]) == ["completed"] * 3
 
 
 @pytest.mark.process

@@ -8,16 +8,18 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from patience import until
+from properties.virtual_time import VirtualClock, run_virtually
 from ropewalk.workers.quarantine import Quarantine
 
 pytestmark = pytest.mark.anyio
+MINUTE = 60.0
 
 
 class Place:
     """A run that holds a place in the worker until it is told to leave."""
 
     def __init__(self, quarantine: Quarantine, run_id: str, log: list[str], **suspect: object) -> None:
-        self.leave = asyncio.Event()
+        self.begun, self.leave = asyncio.Event(), asyncio.Event()
         self._quarantine, self._id, self._log, self._suspect = quarantine, run_id, log, suspect
         self.task = asyncio.create_task(self._run())
 
@@ -25,6 +27,7 @@ class Place:
         place = self._quarantine.run_alone if self._suspect else self._quarantine.run_with_others
         async with place(self._id, **self._suspect):  # type: ignore[operator]
             self._log.append(self._id)
+            self.begun.set()
             await self.leave.wait()
 
     async def end(self) -> None:
@@ -114,3 +117,29 @@ async def test_a_suspect_does_not_wait_for_the_run_that_it_is_part_of() -> None:
     assert log == ["run", "run/chunk"]
     await chunk.end()
     await run.end()
+
+
+@pytest.mark.parametrize(
+    ("served_until", "opens"),  # seconds
+    [(0.0, MINUTE), (2 * MINUTE, 2 * MINUTE), (10 * MINUTE, 5 * MINUTE)],  # at 5 minutes the first call of it ends
+)
+def test_others_wait_a_minute_for_a_suspect_unless_another_process_takes_them(
+    served_until: float, opens: float
+) -> None:
+    async def work(clock: VirtualClock) -> float:
+        async def are_served() -> bool:
+            return clock.now < served_until
+
+        worker, log = Quarantine(), list[str]()
+        suspect = Place(worker, "suspect", log, still_suspect=yes, others_are_served=are_served)
+        await settle()
+        later = Place(worker, "later", log)
+        asyncio.get_running_loop().call_later(5 * MINUTE, suspect.leave.set)
+        await later.begun.wait()
+        opened = clock.now
+        await suspect.task
+        await later.end()
+        assert not worker.is_closed
+        return opened
+
+    assert opens <= run_virtually(work) <= opens + 2

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
@@ -26,7 +27,7 @@ from ..config.secrets import process_redaction
 from ..errors import ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
-from .downloads import with_files
+from .downloads import Downloads
 from .extra_members import adding_members, create_http_client
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
@@ -40,6 +41,8 @@ _NO_PACKAGE: Final = f"models of other makers need the package pydantic-ai-slim:
 _DEFAULTS: Final = {"timeout": 600.0, "max_retries": 4}
 _GOOGLE_FILES: Final = "https://generativelanguage.googleapis.com/v1beta/files"
 """Where Gemini has files that were uploaded before."""
+_TAKE_IMAGES: Final = ("GroqModel", "HuggingFaceModel", "MistralModel", "XaiModel")
+"""Models of pydantic-ai that pass on the URL of an image, for the API to fetch."""
 _MAX_EXCERPT: Final = 300
 _OPTIONS: Final = {"parallel_tool_calls": "disable_parallel_tool_use"}
 
@@ -49,7 +52,7 @@ class ProviderClient:
 
     def __init__(self, settings: ModelSettings, network: AddressPolicy | None = None) -> None:
         self.settings = settings
-        self._network = network or AddressPolicy()
+        self._downloads = Downloads(network or AddressPolicy())
         self._models: weakref.WeakKeyDictionary[Any, tuple[Model[Any], AsyncClient]] = weakref.WeakKeyDictionary()
 
     @property
@@ -102,7 +105,7 @@ class ProviderClient:
         settings = dict(to_settings(request, self._options(), names))
         left_out = _left_out(model, settings)
         taken = {key: value for key, value in settings.items() if key not in left_out}
-        request = await with_files(request, partial(_takes_url, model), self._network)
+        request = await self._downloads.with_files(request, partial(_takes_url, model))
         sent = (to_messages(request, names), parameters, taken)
         with adding_members(request.options.get("extra")), noticing() as foreign, self._errors(model, foreign):
             response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
@@ -261,7 +264,12 @@ def _takes_url(model: Model[Any], kind: str, url: str) -> bool:
         return True
     if "OpenAIChatModel" in classes:
         return kind == "image" or bool(cast(Mapping[str, Any], model.profile).get("openai_chat_supports_file_urls"))
-    return model.system.startswith("google") and url.startswith(_GOOGLE_FILES)
+    if model.system == "google-cloud":
+        # The API gets the type with the URL, which pydantic-ai reads in its ending.
+        return (guess_type(url)[0] or "").startswith(("image/",) if kind == "image" else ("application/pdf", "text/"))
+    if model.system.startswith("google"):
+        return url.startswith(_GOOGLE_FILES)
+    return kind == "image" and not classes.isdisjoint(_TAKE_IMAGES)
 
 
 def _lost(label: str, model: Model[Any], parameters: ModelRequestParameters) -> Iterator[str]:

@@ -106,24 +106,25 @@ class Plans:
         # Connect only for a valid request: servers may take seconds to start.
         await self.context.toolbox.connect_within(_PATIENCE)
         await self.jobs.connect_own()
-        tools = {python_name(tool.id): tool for tool in self.context.toolbox.list() if tool.namespace != OWN}
-        ids = {tool.id: name for name, tool in tools.items()}
-        by_name = {name: id for id, name in ids.items()}
+        tools = {tool.id: tool for tool in self.context.toolbox.list() if tool.namespace != OWN}
+        # Two tools may have one Python name; a program that calls it gets the last one.
+        names = {id: python_name(id) for id in tools}
+        by_name = {name: id for id, name in names.items()}
         # The selector ranks in a thread; the tools are those of before, whatever changes meanwhile. No threshold: the
         # best tools are offered even if none fits well, and each score says how well.
-        results = (await asyncio.to_thread(self.context.selection.search, search, ids, by_name, 0)).renamed(ids)
-        effects = {found.key: facts_of_tool(self.context, tools[found.key].id).effect for found in results.found}
+        results = await asyncio.to_thread(self.context.selection.search, search, names, by_name, 0)
+        effects = {found.key: facts_of_tool(self.context, found.key).effect for found in results.found}
         stubs, lines = results.in_two_densities(
-            lambda found: f"# {effects[found.key]}\n{stub(tools[found.key], found.key)}",
-            lambda found: f"# {effects[found.key]}: {line_of(found.key, tools[found.key])}\n",
+            lambda found: f"# {effects[found.key]}\n{stub(tools[found.key], names[found.key])}",
+            lambda found: f"# {effects[found.key]}: {line_of(names[found.key], tools[found.key])}\n",
         )
         return {
             "stubs": "\n".join((*stubs, *lines)),
             "tools": [
-                {"name": found.key, "effect": effects[found.key], "score": round(found.score, 2)}
+                {"name": names[found.key], "effect": effects[found.key], "score": round(found.score, 2)}
                 for found in results.found
             ],
-            **results.remarks,
+            **results.renamed(names).remarks,
         }
 
     async def check_plan(

@@ -159,7 +159,15 @@ class LocalWorker:
             except StoreError:  # a store that is away has cleared no suspicion
                 return True
 
-        async with self._queue.quarantine.run_alone(run_id, is_suspect):
+        async def others_are_served() -> bool:
+            try:
+                return await asyncio.to_thread(
+                    self._queue.is_served_elsewhere, self.id, self._project, self._limits.recoveries
+                )
+            except StoreError:
+                return True
+
+        async with self._queue.quarantine.run_alone(run_id, is_suspect, others_are_served=others_are_served):
             if (opened := await self._claim(run_id)) is not None:
                 await self._execute(opened)
 

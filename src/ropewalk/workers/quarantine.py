@@ -2,7 +2,8 @@
 
 A suspect is a run whose processes died repeatedly (`journal/sql/recovery.py`). It executes alone in its process until
 it has recorded something or has ended; meanwhile other processes take the other runs. A suspect that does not get its
-process alone in time begins all the same, because it matters more that every run ends.
+process alone in time begins all the same, because it matters more that every run ends. For the same reason the others
+begin after some time where no other process takes them.
 
 The runs that a server starts for requests do not wait for a suspect, and a suspect does not wait for them.
 """
@@ -19,9 +20,13 @@ from weakref import WeakKeyDictionary
 from ..journal.protocol import Store
 
 log = logging.getLogger("ropewalk.workers")
-PATIENCE: Final = 60.0  # seconds that a suspect waits for the runs of its worker to end
+PATIENCE: Final = 60.0  # seconds that a suspect waits for the runs of its worker to end, and the next ones for it
 CHUNK_PATIENCE: Final = 10.0  # seconds that a suspected chunk waits; it is less because another run waits for the chunk
 _CHECK_INTERVAL: Final = 0.5  # seconds between checks whether a run is still a suspect
+
+
+async def _yes() -> bool:
+    return True
 
 
 class Quarantine:
@@ -54,9 +59,15 @@ class Quarantine:
 
     @contextlib.asynccontextmanager
     async def run_alone(
-        self, run_id: str, still_suspect: Callable[[], Awaitable[bool]], patience: float = PATIENCE
+        self,
+        run_id: str,
+        still_suspect: Callable[[], Awaitable[bool]],
+        patience: float = PATIENCE,
+        others_are_served: Callable[[], Awaitable[bool]] = _yes,
     ) -> AsyncIterator[None]:
         """Hold the process for one suspect."""
+
+        # `others_are_served`: Whether another process takes the other runs. Else they begin after `PATIENCE`.
         self._waiting += 1
         try:
             # Not `wait_for`, which waits in a task of its own on Python 3.11: two suspects would both find it empty.
@@ -71,7 +82,7 @@ class Quarantine:
         if is_owner:
             self._suspect = run_id
         self._executing.append(run_id)
-        watching = asyncio.ensure_future(self._watch_suspect(run_id, still_suspect))
+        watching = asyncio.ensure_future(self._watch_suspect(run_id, still_suspect, others_are_served))
         try:
             yield
         finally:
@@ -86,10 +97,19 @@ class Quarantine:
         while self._suspect is not None or any(not run_id.startswith(f"{other}/") for other in self._executing):
             await self._wait_for_change()
 
-    async def _watch_suspect(self, run_id: str, still_suspect: Callable[[], Awaitable[bool]]) -> None:
+    async def _watch_suspect(
+        self,
+        run_id: str,
+        still_suspect: Callable[[], Awaitable[bool]],
+        others_are_served: Callable[[], Awaitable[bool]],
+    ) -> None:
+        end = asyncio.get_running_loop().time() + PATIENCE
         while True:
             await asyncio.sleep(_CHECK_INTERVAL)
             if not await still_suspect():
+                break
+            if asyncio.get_running_loop().time() >= end and not await others_are_served():
+                log.warning("run %s may kill its worker, but other runs begin there after %g s", run_id, PATIENCE)
                 break
         if self._suspect == run_id:
             self._suspect = None

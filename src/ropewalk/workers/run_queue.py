@@ -43,6 +43,7 @@ _EXECUTING: Final = f"""
     SELECT count(*), coalesce(sum(owner = ?2), 0) {QUEUED}
     WHERE queue.name = ?1 AND status = 'running' AND owner IS NOT NULL
 """
+_RUNS_OF: Final = f"SELECT run.id {QUEUED} WHERE owner = ? AND status = 'running'"
 # A start in the future is one from before the clock was set back.
 _COUNT_STARTS: Final = "SELECT count(*) FROM queue_start WHERE queue = ? AND at > ? AND at <= ?"
 _FORGET_STARTS: Final = "DELETE FROM queue_start WHERE queue = ? AND NOT (at > ? AND at <= ?)"
@@ -207,6 +208,22 @@ class RunQueue:
     def suspects(self, ids: Iterable[str], recoveries: int) -> set[str]:
         """Return the runs among these that may have killed their processes."""
         return self.read(lambda c: {id for id in ids if is_suspect(c, id, recoveries)})
+
+    def is_served_elsewhere(self, worker_id: str, project: str | None, recoveries: int) -> bool:
+        """Return True if a process other than this worker's takes the queued runs of a project, and has no suspect."""
+
+        def work(connection: Connection) -> bool:
+            others = [
+                worker.owner
+                for worker in self._workers(connection)
+                if worker.id != worker_id and worker.about.get("project") == project and _is_alive(worker)
+            ]
+            return any(
+                not any(is_suspect(connection, id, recoveries) for (id,) in fetch(connection, _RUNS_OF, (owner,)))
+                for owner in others
+            )
+
+        return self.read(work)
 
     def park(self, run_id: str, error: str) -> None:
         """Stop retrying a run that cannot continue."""

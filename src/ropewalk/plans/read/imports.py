@@ -28,7 +28,7 @@ def use_imports(tree: ast.Module, text: str) -> Iterator[Problem]:
         return
     nodes = walk(tree)
     places = [(block, block.index(node), node) for block, node in _statements(nodes) if _is_import(node)]
-    others: dict[str, str] = {}
+    imported: dict[str, dict[str, ast.alias]] = {}
     servers: set[str] = set()
     for block, index, node in places:
         block[index] = ast.copy_location(ast.Pass(), node)
@@ -39,10 +39,17 @@ def use_imports(tree: ast.Module, text: str) -> Iterator[Problem]:
                 near = did_you_mean(alias.name, NAMES)
                 hint = f"; did you mean {near}?" if near else f"; it has {', '.join(NAMES)}"
                 yield problem_at(alias, f"{PLANS} has no {alias.name!r}{hint}")
-            elif alias.asname not in (None, alias.name):
-                others[alias.asname] = alias.name
+            else:
+                imported.setdefault(alias.asname or alias.name, {})[f"{node.module}.{alias.name}"] = alias
             if node.module == SERVERS:
                 servers.add(alias.name)
+    # A name has one meaning in the whole program, whichever function imports it.
+    for bound, meanings in imported.items():
+        if len(meanings) > 1:
+            message = f"{bound} is imported as {' and as '.join(meanings)}; import each under a name of its own"
+            yield from (problem_at(alias, message) for alias in meanings.values())
+    others = {name: alias.name for name in imported for alias in imported[name].values() if alias.name != name}
+    renamed = {name: other for other, name in others.items()}
     for node in walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             node.id = others.get(node.id, node.id)
@@ -51,8 +58,8 @@ def use_imports(tree: ast.Module, text: str) -> Iterator[Problem]:
         for name in _bound(node):
             if name in others:
                 yield problem_at(node, f"{name} is another name of {others[name]}; use another name here")
-            elif (other := next((other for other in others if others[other] == name), None)) is not None:
-                yield problem_at(node, f"{name} is imported under the name {other}; use another name here")
+            elif name in renamed:
+                yield problem_at(node, f"{name} is imported under the name {renamed[name]}; use another name here")
 
 
 def _statements(nodes: list[ast.AST]) -> Iterator[tuple[list[Any], Any]]:
@@ -71,9 +78,7 @@ def _is_import(node: ast.AST) -> bool:
 def _bound(node: Any) -> Iterator[str | None]:
     """Yield the names that a node binds itself."""
     match node:
-        case ast.Name(id=name) | ast.arg(arg=name) | ast.alias(asname=str(name)) | ast.alias(name=name):
+        case ast.Name(id=name) | ast.arg(arg=name) | ast.MatchMapping(rest=name) | ast.alias(asname=str(name)):
             yield name
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.ExceptHandler():
-            yield node.name
-        case ast.MatchAs() | ast.MatchStar():
+        case _ if "name" in node._fields:
             yield node.name
