@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from patience import until
 from ropewalk import App
 from ropewalk.app.runs.recovery import Recovery
 from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sql.recovery import ANSWERED
 from tiers import on_one_store
 
 WAITS = """
@@ -310,6 +312,47 @@ async def test_an_answered_run_continues_without_a_person(tmp_path: Path, monkey
         await until(lambda: not recovery._resuming)
         statuses = {row.id: row.status for row in app.runs.list()}
         assert statuses == {"answered": "completed", "asked": "waiting", "early": "running"}
+
+
+@pytest.mark.anyio
+async def test_runs_of_other_projects_hide_none_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ropewalk.journal.sql.recovery._TIME_TO_RESUME", -60)
+    document = {"kind": "chain", "name": "w", "nodes": [{"id": "ask", "type": "wait", "event": "go"}]}
+    async with App(tmp_path / "x.db") as app:
+        store: Any = app.store
+        for name, project in (("theirs-1", "/elsewhere"), ("theirs-2", "/elsewhere"), ("ours", None)):
+            await (await store.open(NewRun(id=name, kind="chain", context={"project": project}))).release()
+            store.hand_back(name)
+        await (await store.open(NewRun(id="early", kind="chain"))).release()
+        app.runs.send("early", "go", early=True)  # no wait takes it
+        await app.run(document, run_id="answered", park=True)
+        app.runs.send("answered", "go", 1)
+        monkeypatch.setattr(store, "recoverable", partial(store.recoverable, 1))
+        recovery = Recovery(app)
+        assert [await recovery.resume_recoverable() for _ in range(3)] == [["answered"], [], ["ours"]]
+        await recovery.close()
+
+
+@pytest.mark.anyio
+async def test_a_look_for_answered_runs_reads_only_what_has_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.journal.sql.recovery._TIME_TO_RESUME", -60)
+    document = {"kind": "chain", "name": "w", "nodes": [{"id": "ask", "type": "wait", "event": "go"}]}
+    async with App(tmp_path / "x.db") as app:
+        for name in ("waits", "answered"):
+            await app.run(document, run_id=name, park=True)
+        app.runs.send("answered", "go", 1)
+        store: Any = app.store
+
+        def damage(connection: Any) -> None:  # what is not read is not found to be damaged
+            connection.execute(
+                "UPDATE entry SET data = ? WHERE kind = 'wait' AND run = (SELECT seq FROM run WHERE id = 'waits')",
+                (b"{",),
+            )
+
+        store.run_in_transaction(damage)
+        assert [(run.row.id, run.reason) for run in store.recoverable()] == [("answered", ANSWERED)]
 
 
 @on_one_store("recovery", "postgres", "scene")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -107,7 +107,7 @@ async def complete(cleanup: Coroutine[Any, Any, None]) -> None:
 class RecoveryStore(Protocol):
     """A store that records which runs a server handed back, and whose process died."""
 
-    def recoverable(self, limit: int = 1000) -> list[tuple[Any, str]]:
+    def recoverable(self, limit: int = 1000, left_alone: Collection[tuple[str, int]] = ()) -> list[tuple[Any, str]]:
         """List the runs that a server may resume, each with the reason."""
         ...
 

@@ -99,11 +99,12 @@ class Recovery:
         """Return the runs that can be resumed here, and that nobody resumes yet, each with the reason."""
         store: Any = self._app.context.store
         result = []
-        for row, reason in await run_sync_in_thread(store, store.recoverable):
+        left_alone = frozenset(self._left_alone)
+        for row, reason in await run_sync_in_thread(store, lambda: store.recoverable(left_alone=left_alone)):
             if (
                 row.id in self._resuming
                 or row.id in self._app.context.engine.live
-                or (row.id, row.epoch) in self._left_alone
+                or (row.id, row.epoch) in self._left_alone  # meanwhile
             ):
                 continue
             if not await run_sync_in_thread(store, lambda id=row.id: self._is_ours(id)):  # type: ignore[misc]

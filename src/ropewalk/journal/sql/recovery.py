@@ -13,7 +13,7 @@ that ends releases its runs: they have no owner, but a mark. A run whose wait wa
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 import orjson
@@ -21,9 +21,9 @@ import orjson
 from ..open_waits import match_signals, open_waits, signal_name
 from ..protocol import OpenWait, RunRow
 from .leases import Owner, stored_owner_state
-from .rows import AMONG, RUN_LIGHT, Connection, fetch, json_list, runs, waits
+from .rows import AMONG, Connection, fetch, json_list, waits
 from .signals import pending_signals
-from .upkeep import find_orphans
+from .upkeep import find_orphaned, light_rows
 
 DEATHS_OF_SUSPECT: Final = 2
 """Deaths with other runs after which a run is executed apart. One death is mostly chance: a restart, a lost host."""
@@ -121,10 +121,14 @@ def park_run(connection: Connection, column: str, run: int | str, message: str) 
     connection.execute(_PARK.format(which=column), (time.time(), error, run))
 
 
-_MARKED: Final = f"""
-    {RUN_LIGHT} WHERE status = 'running' AND parent IS NULL AND owner IS NULL
-    AND epoch = (SELECT handed_back FROM mishap WHERE mishap.run = seq) ORDER BY seq LIMIT ?
+_WITHOUT_OWNER: Final = """
+    SELECT seq FROM run JOIN lease ON lease.run = seq
+    WHERE status = 'running' AND parent IS NULL AND owner IS NULL AND {condition} AND {sign} ORDER BY seq
 """
+_NUMBERS: Final = """
+    SELECT seq, run.id, epoch FROM run JOIN lease ON lease.run = seq WHERE run.id IN (SELECT value FROM json_each(?))
+"""
+_IS_MARKED: Final = "epoch = (SELECT handed_back FROM mishap WHERE mishap.run = seq)"
 # With the epoch: whoever takes the run over makes the mark stale.
 _MARK_HANDED_BACK: Final = """
     INSERT INTO mishap (run, deaths, entries, handed_back) SELECT run, 0, 0, epoch FROM lease WHERE run = ?
@@ -133,10 +137,7 @@ _MARK_HANDED_BACK: Final = """
 
 
 # Whoever answers may resume the run itself, so it is left to them for a moment.
-_ANSWERED: Final = f"""
-    {RUN_LIGHT} WHERE status = 'running' AND parent IS NULL AND owner IS NULL AND EXISTS (
-        SELECT 1 FROM signal WHERE signal.run = run.seq AND mark IS NULL AND sent <= ?) ORDER BY seq LIMIT ?
-"""
+_HAS_SIGNAL: Final = "EXISTS (SELECT 1 FROM signal WHERE signal.run = run.seq AND mark IS NULL AND sent <= ?)"
 _TIME_TO_RESUME: Final = 0.5  # seconds
 DIED: Final = "its process died"
 HANDED_BACK: Final = "the process that executed it has handed it back"
@@ -150,27 +151,38 @@ class RecoverableRun(NamedTuple):
     reason: str
 
 
-def find_recoverable(connection: Connection, lease: float, limit: int, condition: str = "true") -> list[RecoverableRun]:
-    """List the unfinished runs that a server may resume, oldest first."""
+def find_recoverable(
+    connection: Connection,
+    lease: float,
+    limit: int,
+    condition: str = "true",
+    left_alone: Collection[tuple[str, int]] = (),
+) -> list[RecoverableRun]:
+    """List the unfinished runs that a server may resume, for each reason at most `limit`, the oldest first."""
 
-    # `condition`: An SQL condition on `run` and `lease`, for the runs of dead processes.
-    orphans = find_orphans(connection, lease, limit, condition)
-    found = [
-        RecoverableRun(row, DIED) for row in orphans if row.status == "running" and row.owner and row.parent is None
-    ]
-    handed_back = runs(connection, fetch(connection, _MARKED, (limit,)))
-    found += [RecoverableRun(row, HANDED_BACK) for _, row in handed_back]
-    known = {run.row.id for run in found}
-    answered = [row for row in _find_answered(connection, limit) if row.id not in known]
-    return [*found, *(RecoverableRun(row, ANSWERED) for row in answered)]
+    # `condition`: An SQL condition on `run` and `lease`.
+    # `left_alone`: Ids and epochs of runs to leave out before the limit, as those of other projects.
+    def candidates(sign: str, *values: float) -> list[int]:
+        rows = fetch(connection, _WITHOUT_OWNER.format(condition=condition, sign=sign), values)
+        return [seq for (seq,) in rows if seq not in to_leave]
+
+    rows = fetch(connection, _NUMBERS, (orjson.dumps([id for id, _ in left_alone]).decode(),)) if left_alone else []
+    to_leave = {seq for seq, id, epoch in rows if (id, epoch) in left_alone}
+    is_owned = f"owner IS NOT NULL AND parent IS NULL AND {condition}"
+    orphaned = [seq for seq in find_orphaned(connection, lease, is_owned) if seq not in to_leave]
+    handed_back = candidates(_IS_MARKED)
+    found = [RecoverableRun(row, DIED) for row in light_rows(connection, orphaned[:limit]) if row.owner]
+    found += [RecoverableRun(row, HANDED_BACK) for row in light_rows(connection, handed_back[:limit])]
+    with_signal = candidates(_HAS_SIGNAL, time.time() - _TIME_TO_RESUME)
+    answered = _answered(connection, set(with_signal).difference(handed_back))
+    return [*found, *(RecoverableRun(row, ANSWERED) for row in answered[:limit])]
 
 
-def _find_answered(connection: Connection, limit: int) -> list[RunRow]:
-    """Return the runs without an owner that have a wait with an answer."""
-    rows = runs(connection, fetch(connection, _ANSWERED, (time.time() - _TIME_TO_RESUME, limit)))
-    if not rows:
+def _answered(connection: Connection, seqs: Collection[int]) -> list[RunRow]:
+    """Return those of the runs that have a wait with an answer, oldest first."""
+    if not seqs:
         return []
-    histories, signals = waits(connection), pending_signals(connection)
+    histories, signals = waits(connection, seqs), pending_signals(connection, seqs)
 
     def is_answered(id: str) -> bool:
         requests = [
@@ -179,7 +191,7 @@ def _find_answered(connection: Connection, limit: int) -> list[RunRow]:
         ]
         return bool(match_signals(requests, signals.get(id, ())))
 
-    return [row for _, row in rows if is_answered(row.id)]
+    return [row for row in light_rows(connection, seqs) if is_answered(row.id)]
 
 
 def hand_back(connection: Connection, run_id: str) -> None:

@@ -104,11 +104,13 @@ _STEPS: Final = "SELECT path, kind, data FROM entry WHERE run = ? AND path IN (S
 _WAITS: Final = """
     SELECT run.id, path, entry.kind, entry.node, CASE WHEN entry.kind = 'wait' THEN data END, started, ended
     FROM entry JOIN run ON run.seq = entry.run
-    WHERE entry.kind IN ('wait', 'signal', 'attempt', 'node', 'skip') AND entry.run IN (
-        SELECT seq FROM (
-            SELECT seq FROM run WHERE status = 'running' UNION ALL SELECT seq FROM run WHERE status = 'waiting'
-        ) AS live WHERE EXISTS (SELECT 1 FROM entry AS wait WHERE wait.run = live.seq AND wait.kind = 'wait'))
+    WHERE entry.kind IN ('wait', 'signal', 'attempt', 'node', 'skip') AND entry.run {among}
     ORDER BY run.id, entry.rowid
+"""
+_HAVE_WAITED: Final = """IN (
+    SELECT seq FROM (
+        SELECT seq FROM run WHERE status = 'running' UNION ALL SELECT seq FROM run WHERE status = 'waiting'
+    ) AS live WHERE EXISTS (SELECT 1 FROM entry AS wait WHERE wait.run = live.seq AND wait.kind = 'wait'))
 """
 
 
@@ -256,10 +258,14 @@ def entries_of(connection: Connection, seq: int, rows: list[Any]) -> list[Entry]
         raise
 
 
-def waits(connection: Connection) -> dict[str, list[Entry]]:
+def waits(connection: Connection, among: Iterable[int] | None = None) -> dict[str, list[Entry]]:
     """Return the entries of live runs that have reached a wait, by run id; without the results of other nodes."""
+
+    # `among`: The numbers of the runs. Default: all live ones that have reached a wait.
+    query = _WAITS.format(among=_HAVE_WAITED if among is None else AMONG)
+    values = () if among is None else (json_list(among),)
     waiting: dict[str, list[Entry]] = {}
-    for id, path, kind, node, data, started, ended in fetch(connection, _WAITS, ()):
+    for id, path, kind, node, data, started, ended in fetch(connection, query, values):
         waiting.setdefault(id, []).append(
             Entry(path, kind, node, load(connection, data, f"run {id}, {path} ({kind})"), "", started, ended)
         )

@@ -18,7 +18,7 @@ from ...values import Json, check_json
 from ..open_waits import match_signals, signal_name
 from ..protocol import ENDS, Entry, OpenWait, Signal
 from .blobs import Packed, dump, pack
-from .rows import UPSERT, Connection, fetch, keep, load
+from .rows import AMONG, UPSERT, Connection, fetch, json_list, keep, load
 
 MAX_PAYLOAD_BYTES: Final = 1_000_000
 MAX_NAME_LENGTH: Final = 1_000
@@ -69,7 +69,7 @@ _LOCK: Final = "UPDATE run SET stop_requested = stop_requested WHERE {} = ? RETU
 _SIGNALS: Final = "SELECT id, name, payload, sent, taken FROM signal WHERE run = ? {} ORDER BY seq"
 _PENDING: Final = """
     SELECT run.id, signal.id, signal.name, sent FROM signal JOIN run ON run.seq = signal.run
-    WHERE taken IS NULL AND status IN ('running', 'waiting') ORDER BY signal.seq
+    WHERE taken IS NULL AND status IN ('running', 'waiting'){among} ORDER BY signal.seq
 """
 _ENTRY: Final = f"""
     INSERT INTO entry (run, path, kind, node, data, digest, started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?) {UPSERT}
@@ -84,10 +84,14 @@ def signals(connection: Connection, seq: int, where: str = "", *values: str | fl
     ]
 
 
-def pending_signals(connection: Connection) -> dict[str, list[Signal]]:
+def pending_signals(connection: Connection, among: Iterable[int] | None = None) -> dict[str, list[Signal]]:
     """Return the signals that no wait has taken, by run, for runs that have not ended; without the payloads."""
+
+    # `among`: The numbers of the runs. Default: all.
+    query = _PENDING.format(among="" if among is None else f" AND signal.run {AMONG}")
+    values = () if among is None else (json_list(among),)
     by_run: dict[str, list[Signal]] = {}
-    for run_id, id, name, sent in fetch(connection, _PENDING, ()):
+    for run_id, id, name, sent in fetch(connection, query, values):
         by_run.setdefault(run_id, []).append(Signal(id=id, name=name, sent=sent))
     return by_run
 

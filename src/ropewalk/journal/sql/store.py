@@ -14,7 +14,7 @@ import asyncio
 import dataclasses
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ...content import contents
@@ -395,9 +395,11 @@ class SqlStore(SqlToolUsage):
 
     # --- recovery without a person --------------------------------------------------------
 
-    def recoverable(self, limit: int = 1000) -> list[recovery.RecoverableRun]:
-        """Return the unfinished runs that a server may resume, oldest first."""
-        return self._writer.read(lambda c: recovery.find_recoverable(c, self.patience, limit))
+    def recoverable(
+        self, limit: int = 1000, left_alone: Collection[tuple[str, int]] = ()
+    ) -> list[recovery.RecoverableRun]:
+        """Return the unfinished runs that a server may resume, oldest first, but for those it leaves alone."""
+        return self._writer.read(lambda c: recovery.find_recoverable(c, self.patience, limit, left_alone=left_alone))
 
     def hand_back(self, run_id: str) -> None:
         """Mark a run that a server gives up because it ends, so that the next server resumes it."""

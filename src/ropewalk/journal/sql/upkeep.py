@@ -71,29 +71,33 @@ _BYTES_OF_BLOBS: Final = """
 """.format(AMONG.replace("?", "?1"))
 
 
-def find_orphans(connection: Connection, lease: float, limit: int, condition: str = "true") -> list[RunRow]:
+def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRow]:
     """Return orphaned runs, oldest first: running with a dead or silent owner, or waiting with a due time."""
+    orphans = find_orphaned(connection, lease)
+    query = "SELECT seq FROM run WHERE status = 'waiting' AND due <= ?"
+    orphans += [seq for (seq,) in fetch(connection, query, (time.time(),))]
+    return light_rows(connection, sorted(orphans)[:limit])
+
+
+def find_orphaned(connection: Connection, lease: float, condition: str = "true") -> list[int]:
+    """Return the numbers of the running runs with a dead or silent owner, oldest first."""
 
     # `condition`: An SQL condition on `run` and `lease`.
     query = f"SELECT seq, owner, beat FROM run JOIN lease ON run = seq WHERE status = 'running' AND {condition}"
     rows = fetch(connection, f"{query} ORDER BY seq")
     verdicts = {text: stored_owner_state(text) for text in {row[1] for row in rows}}
     now = time.time()
-    orphan_seqs = [
+    return [
         seq
         for seq, text, beat in rows
         if verdicts[text] == "dead" or (verdicts[text] == "unknown" and not 0 <= now - beat <= lease)
     ]
-    orphan_seqs += [
-        seq for (seq,) in fetch(connection, "SELECT seq FROM run WHERE status = 'waiting' AND due <= ?", (now,))
-    ]
-    orphan_seqs.sort()
-    orphans = fetch(
-        connection,
-        f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq",
-        (json_list(orphan_seqs[:limit]),),
-    )
-    return [row for _, row in runs(connection, orphans)]
+
+
+def light_rows(connection: Connection, seqs: Iterable[int]) -> list[RunRow]:
+    """Return the rows of runs by their numbers, oldest first, without large values."""
+    rows = fetch(connection, f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq", (json_list(seqs),))
+    return [row for _, row in runs(connection, rows)]
 
 
 def prune(

@@ -13,7 +13,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -285,14 +285,10 @@ class SqliteStore(SqlStore):
         """Return True if an unfinished run is in a queue."""
         return self.read(lambda c: _is_queued(c, run_id))
 
-    def recoverable(self, limit: int = 1000) -> list[RecoverableRun]:
+    def recoverable(self, limit: int = 1000, left_alone: Collection[tuple[str, int]] = ()) -> list[RecoverableRun]:
         """Return the unfinished runs that a server may resume, without those that a queue leads to a process."""
-
-        def work(connection: Connection) -> list[RecoverableRun]:
-            found = find_recoverable(connection, self.patience, limit, f"NOT {_IS_IN_QUEUE}")
-            return [run for run in found if run.reason == DIED or not _is_queued(connection, run.row.id)]
-
-        return self.read(work)
+        condition = f"NOT {_IS_IN_QUEUE}"
+        return self.read(lambda c: find_recoverable(c, self.patience, limit, condition, left_alone))
 
     def dead_queued_runs(self) -> list[RunRow]:
         """Return the queued runs whose process has died."""
