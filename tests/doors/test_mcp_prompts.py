@@ -60,7 +60,7 @@ async def serving(home: Path, config: str = "", era: str = "legacy", **client: A
     (home / "ropewalk.toml").write_text(f'[tools]\nmodules = ["prompt_tools"]\n[mcp_server]\n{config}\n')
     (home / "prompt_tools.py").write_text(TOOLS)
     async with App.open(home) as app:
-        door = _make_door(app, read_config(home), ())
+        door = _make_door(app, read_config(home), (), lambda: None)
         async with door.open(), Client(door.server, mode=era, **client) as mcp:  # type: ignore[arg-type]
             yield mcp
 

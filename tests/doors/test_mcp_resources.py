@@ -51,7 +51,7 @@ async def serving(home: Path, config: str = ALL, era: str = "legacy", **client: 
     """A client of the MCP server of a project, without a process in between."""
     write_project(home, config)
     async with App.open(home) as app:
-        door = _make_door(app, read_config(home), ())
+        door = _make_door(app, read_config(home), (), lambda: None)
         async with door.open(), Client(door.server, mode=era, **client) as mcp:  # type: ignore[arg-type]
             yield app, mcp
 
