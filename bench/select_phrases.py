@@ -40,7 +40,8 @@ def main() -> None:
         books[given.phrases.name] = read(given.phrases, cards)
     kinds = {"all": one.queries}
     for query in one.queries:
-        kinds.setdefault(query.get("kind", "all"), []).append(query) if query.get("kind") else None
+        if "kind" in query:
+            kinds.setdefault(query["kind"], []).append(query)
     first: dict[str, list[list[float]]] = {}
     for name, phrases in books.items():
         selector = Selector(one.tools, phrases=phrases, learn=False, embedder=given.model)

@@ -503,7 +503,7 @@ async def _select_tools(request: Selected, toolbox: Toolbox, selector: Selector 
     kept = {name: value for name, value in request.options.items() if name in names}
     rows = selector.select(request.query, allowTools=among, **kept)["results"]
     selected = [str(row["name"]) for row in rows]
-    # Whoever sets a threshold wants no tools that do not fit.
+    # A threshold that a caller sets excludes tools that do not fit.
     return widen(selected, [row["score"] for row in rows], among if options.threshold < THRESHOLD else ())
 
 

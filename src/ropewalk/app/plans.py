@@ -110,8 +110,8 @@ class Plans:
         # Two tools may have one Python name; a program that calls it gets the last one.
         names = {id: python_name(id) for id in tools}
         by_name = {name: id for id, name in names.items()}
-        # The selector ranks in a thread; the tools are those of before, whatever changes meanwhile. No threshold: the
-        # best tools are offered even if none fits well, and each score says how well.
+        # The selector ranks in a thread. A change of the tools meanwhile has no effect. There is no threshold: the best
+        # tools are offered even if none fits well, and each score says how well.
         results = await asyncio.to_thread(self.context.selection.search, search, names, by_name, 0)
         effects = {found.key: facts_of_tool(self.context, found.key).effect for found in results.found}
         stubs, lines = results.in_two_densities(

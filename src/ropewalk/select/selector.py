@@ -188,7 +188,8 @@ class Selector:
 
     @gc_disabled  # almost every object of an index lives on, so a collection would find nothing
     def _add(self, cards: list[Card]) -> None:
-        cards = [replace(card, phrases=self._phrases.phrases_of(card)) for card in cards]
+        phrases = [self._phrases.phrases_of(card) for card in cards]
+        cards = [replace(card, phrases=own) if own else card for card, own in zip(cards, phrases, strict=True)]
         with self._lock:
             if self._vectors is None and cards:
                 self._vectors = self._no_vectors()  # the first tool opens the model

@@ -43,7 +43,7 @@ class _Masks:
         if kind is dict:
             return self._members(sent, shown, recorded, path)
         if kind is list:
-            # After a move nobody knows which of two masks is which.
+            # If items were moved, it is not known which secret a mask stands for.
             is_moved = type(shown) is not list or len(sent) != len(shown) or _is_reordered(sent, shown)
             if is_moved:
                 shown = recorded = [_NOTHING] * len(sent)

@@ -136,7 +136,7 @@ _MARK_HANDED_BACK: Final = """
 """
 
 
-# Whoever answers may resume the run itself, so it is left to them for a moment.
+# The process that answers may resume the run itself, so others wait for a moment.
 _HAS_SIGNAL: Final = "EXISTS (SELECT 1 FROM signal WHERE signal.run = run.seq AND mark IS NULL AND sent <= ?)"
 _TIME_TO_RESUME: Final = 0.5  # seconds
 DIED: Final = "its process died"
