@@ -89,6 +89,28 @@ async def test_each_tool_keeps_its_own_timeout(store: str, tmp_path: Path) -> No
         assert done.status == "failed"
 
 
+@pytest.mark.parametrize("store", ["memory", "runs.db"])
+async def test_the_timeout_of_a_step_wins_over_a_shorter_one_of_its_tool(store: str, tmp_path: Path) -> None:
+    @tool(timeout=SHORT)
+    async def waits() -> int:
+        """Takes longer than its timeout."""
+        await asyncio.sleep(2 * SHORT)
+        return 1
+
+    @tool(timeout=SHORT)
+    def sleeps() -> int:
+        """Takes longer than its timeout, in a thread."""
+        time.sleep(2 * SHORT)
+        return 2
+
+    address = store if store == "memory" else str(tmp_path / store)
+    async with App(address, tools=[waits, sleeps], timeout=SHORT) as app:
+        steps = [{"id": name, "type": "tool", "tool": name, "timeout": 60000} for name in ("waits", "sleeps")]
+        for mode in ("sequential", "parallel"):
+            done = await app.run({"mode": mode, "nodes": steps, "result": ["$output.waits", "$output.sleeps"]})
+            assert (done.status, done.value) == ("completed", [1, 2])
+
+
 @every_way
 async def test_a_timeout_of_a_node_is_a_failed_attempt_like_any_other(way: Way) -> None:
     tools = ScriptedTools(t=in_turn(hangs(), hangs(), 7))

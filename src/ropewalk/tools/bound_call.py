@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import field
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
@@ -187,6 +187,17 @@ class Bound:
     # Returns the run and the path of the call whose result answered the call with an idempotency key; None for a call
     # that was made. None if every call is made.
     origin: Callable[[str], tuple[str, str] | None] | None = None
+
+    def with_timeout(self, seconds: float) -> Bound:
+        """Return the tool with another timeout, in seconds: the one of a step, which is more specific."""
+        call = self.call
+
+        async def patient(
+            args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None
+        ) -> Json:
+            return await call(args, key, seconds if timeout is None else timeout, on_progress)
+
+        return replace(self, call=patient, timeout=seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -405,6 +405,8 @@ class CompileContext:
             from ...tools.runner import logged
 
             bound = logged(with_content(bound), tool)
+        if (seconds := node_slot.node.policy.timeout) is not None and seconds > getattr(bound, "timeout", seconds):
+            bound = bound.with_timeout(seconds)
         if undo is not None or _needs_undo(bound):
             from .undo import call_undo  # imported only by flows that call a tool with an undo
 
