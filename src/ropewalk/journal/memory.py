@@ -378,11 +378,16 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
         entries = self.history(run_id)
         return (entries[first : first + _PAGE] for first in range(0, len(entries), _PAGE))
 
-    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
+    def waits(self, *, signalled: bool = False) -> dict[str, tuple[list[Entry], list[Signal]]]:
         with self._lock:
-            live_runs = {id: (r.history(), r.signals) for id, r in self._runs.items() if r.status not in ENDS}
+            kept = {
+                id: (record, [signal for signal in record.signals if signal.taken is None])
+                for id, record in self._runs.items()
+                if record.status not in ENDS
+            }
+            live_runs = {id: (r.history(), signals) for id, (r, signals) in kept.items() if signals or not signalled}
         return {
-            id: (entries, [signal for signal in signals if signal.taken is None])
+            id: (entries, signals)
             for id, (entries, signals) in sorted(live_runs.items())
             if any(entry.kind == "wait" for entry in entries)
         }

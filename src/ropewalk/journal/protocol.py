@@ -375,8 +375,10 @@ class Store(UseStore, UndoStore, CountStore, Protocol):
 
         # Each entry comes once.
 
-    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
-        """Return what the runs that have not ended wait for."""
+    def waits(self, *, signalled: bool = False) -> dict[str, tuple[list[Entry], list[Signal]]]:
+        """Return what the runs that have not ended wait for, with the signals that no wait has taken."""
+
+        # `signalled`: Only runs with such a signal.
 
     def request_stop(self, run_id: str, /) -> bool:
         """Stop a run, whichever process executes it."""

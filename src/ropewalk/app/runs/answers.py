@@ -71,7 +71,7 @@ def unanswered_waits(context: Context, row: RunRow, history: Iterable[Entry]) ->
 def answered_run_ids(context: Context) -> set[str]:
     """Return the ids of the runs with a wait that has its answer, and that end the wait once they are resumed."""
     open_runs = (
-        (id, open_waits(history), signals) for id, (history, signals) in context.store.waits().items() if signals
+        (id, open_waits(history), signals) for id, (history, signals) in context.store.waits(signalled=True).items()
     )
     return {id for id, waits, signals in open_runs if len(_unanswered_as_json(waits, signals)) < len(waits)}
 
