@@ -170,12 +170,9 @@ class Recovery:
             except StoreError:  # a store that is away has cleared no suspicion
                 return True
 
-        async def nobody_else() -> bool:  # a worker in this process may be the only one of its queues
-            return False
-
         quarantine = quarantine_of(store)
         if await is_suspect():
-            return quarantine.run_alone(run_id, is_suspect, others_are_served=nobody_else)
+            return quarantine.run_alone(run_id, is_suspect)  # a worker in this process may be the only one
         return quarantine.run_with_others(run_id)
 
     async def _hand_back_dead_process(self, row: RunRow) -> set[str]:
