@@ -404,14 +404,17 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
                 record.log.stop_soon()
             return True
 
-    def orphans(self, limit: int = 100) -> list[RunRow]:
+    def orphans(self, limit: int = 100, *, among: Collection[str] | None = None) -> list[RunRow]:
         with self._lock:
             now = time.time()
             orphaned = [
                 r
                 for r in self._runs.values()
-                if (not r.has_owner and r.status == "running")
-                or (r.status == "waiting" and r.due is not None and r.due <= now)
+                if (among is None or r.new.id in among)
+                and (
+                    (not r.has_owner and r.status == "running")
+                    or (r.status == "waiting" and r.due is not None and r.due <= now)
+                )
             ]
             return [record.light() for record in orphaned[:limit]]
 

@@ -386,9 +386,11 @@ class Store(UseStore, UndoStore, CountStore, Protocol):
         # Atomic: the check of the status and its change to `stopped`. The owner's `Log.on_stop` is called within half a
         # second, also in another process.
 
-    def orphans(self, limit: int = 100, /) -> list[RunRow]:
+    def orphans(self, limit: int = 100, /, *, among: Collection[str] | None = None) -> list[RunRow]:
         """List the runs that somebody should reopen: running ones without a living owner, and waiting ones that are
         due."""
+
+        # `among`: Only runs with these ids.
 
     def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
         """Send a signal to a run."""

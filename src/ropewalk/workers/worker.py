@@ -11,6 +11,7 @@ import functools
 import logging
 import os
 import socket
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
@@ -402,7 +403,7 @@ class Worker:
         self._lost_run_repair.repair()
         self.dispatches.dispatch_missing()
         if not self._stop.is_set():
-            for run_id in self.store.undo_due():
+            for run_id in self.store.undo_due(sys.maxsize):  # others may be undone by nobody here
                 self._loop.call_soon_threadsafe(self._begin_undo, run_id)
 
     def _begin_undo(self, run_id: str) -> None:

@@ -269,8 +269,8 @@ class SqlStore(SqlToolUsage):
 
         return self._writer.read(read)
 
-    def orphans(self, limit: int = 100) -> list[RunRow]:
-        return self._writer.read(lambda c: find_orphans(c, self.patience, limit))
+    def orphans(self, limit: int = 100, *, among: Collection[str] | None = None) -> list[RunRow]:
+        return self._writer.read(lambda c: find_orphans(c, self.patience, limit, among))
 
     def request_stop(self, run_id: str) -> bool:
         if not is_json(run_id):
