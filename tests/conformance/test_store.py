@@ -245,6 +245,10 @@ def test_released_run_is_taken_over_with_its_past(store: Store) -> None:
         await first.release()
         await first.release()
         assert [row.id for row in store.orphans()] == ["r"]
+        await (await store.open(new("second"))).release()
+        assert [row.id for row in store.orphans(1)] == ["r"]
+        assert [row.id for row in store.orphans(1, among=["second", "unknown"])] == ["second"]
+        store.request_stop("second")
         second = await store.open(new(input=2))
         assert (second.run.epoch, second.run.input) == (2, 1)
         assert second.past == {("a", "call"): Entry("a", "call", data={"x": 1})}

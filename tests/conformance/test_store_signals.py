@@ -63,7 +63,9 @@ def test_what_runs_wait_for_is_found_without_what_else_they_recorded(store: Stor
         await logs["ended"].finish("completed", {})
         assert await logs["b-parked"].park(None)
         store.send("waits", "other", {"much": 1}, id="s")
+        store.send("plain", "paid", 1)
         found = store.waits()
+        assert store.waits(signalled=True) == {id: item for id, item in found.items() if id == "waits"}
         assert list(found) == ["b-parked", "had", "waits"]
         assert {id: [(e.path, e.data) for e in open_waits(seen)] for id, (seen, _) in found.items()} == {
             "b-parked": [("w", asked)],

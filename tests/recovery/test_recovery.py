@@ -19,7 +19,7 @@ import fork_server
 from faults.scene import STEPS, Scene, ended, kill
 from patience import until
 from ropewalk import App
-from ropewalk.app.runs.recovery import Recovery
+from ropewalk.app.runs.recovery import Recovery, resume_all
 from ropewalk.journal.protocol import NewRun
 from ropewalk.journal.sql.recovery import ANSWERED
 from tiers import on_one_store
@@ -330,6 +330,26 @@ async def test_runs_of_other_projects_hide_none_of_ours(tmp_path: Path, monkeypa
         monkeypatch.setattr(store, "recoverable", partial(store.recoverable, 1))
         recovery = Recovery(app)
         assert [await recovery.resume_recoverable() for _ in range(3)] == [["answered"], [], ["ours"]]
+        await recovery.close()
+
+
+@pytest.mark.anyio
+async def test_many_runs_of_another_project_hide_none_of_ours(tmp_path: Path) -> None:
+    document = {"kind": "chain", "name": "w", "nodes": [{"id": "ask", "type": "wait", "event": "go"}]}
+    async with App(tmp_path / "x.db") as app:
+        store: Any = app.store
+        theirs: Any = {"kind": "chain", "context": {"project": "/elsewhere"}, "undo_policy": "on_failure"}
+        for number in range(101):
+            await (await store.open(NewRun(id=f"failed-{number}", **theirs))).finish("failed", None)
+            await (await store.open(NewRun(id=f"left-{number}", **theirs))).release()
+        failed = await store.open(NewRun(id="failed", kind="chain", undo_policy="on_failure"))
+        await failed.finish("failed", None)
+        await app.run(document, run_id="ours", park=True)
+        app.runs.send("ours", "go", 1)
+        assert app.runs.liveness_of([store.get_run("ours")]) == {"ours": "answered"}
+        assert [outcome.run_id for outcome in await resume_all(app)] == ["ours"]
+        recovery = Recovery(app)
+        assert await recovery.resume_recoverable() == ["failed"]
         await recovery.close()
 
 

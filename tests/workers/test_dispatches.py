@@ -226,3 +226,21 @@ def test_what_a_worker_took_long_ago_and_does_not_execute_is_cancelled(queue: Qu
     queue.dispatches.cancel_lost([taken])
     assert rows(queue, "workflow_uuid, status") == [(first, "CANCELLED"), (second, "PENDING")]
     queue.dispatches.cancel_lost([])
+
+
+def test_runs_that_no_worker_can_execute_hide_none(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatches, "_MAX_DISPATCHES", 1)
+
+    async def make() -> None:
+        for name in ("own-1", "own-2"):
+            await (await queue.store.open(NewRun(id=name, kind="chain"))).release()
+        await (await queue.store.open(NewRun(id="y", kind="chain", context={"queue": "default"}))).release()
+
+    asyncio.run(make())
+    found = []
+    for _ in range(3):
+        runs = queue.registry.run_in_transaction(lambda session: find_undispatched(session, queue.target))
+        for run in runs:
+            queue.dispatches.queue_run(run.id, run.epoch, run.context)
+        found.append([run.id for run in runs])
+    assert found == [["x"], ["y"], []]

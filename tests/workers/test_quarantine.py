@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from patience import until
 from properties.virtual_time import VirtualClock, run_virtually
+from ropewalk.config.settings import WorkerSettings
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sql.recovery import DEATHS_OF_SUSPECT
 from ropewalk.workers.quarantine import Quarantine
+from ropewalk.workers.worker import Worker
 
 pytestmark = pytest.mark.anyio
 MINUTE = 60.0
@@ -143,3 +151,55 @@ def test_others_wait_a_minute_for_a_suspect_unless_another_process_takes_them(
         return opened
 
     assert opens <= run_virtually(work) <= opens + 2
+
+
+@pytest.fixture
+async def worker(postgres_url: str) -> AsyncIterator[Worker]:
+    def unused(*_: object) -> Any:
+        raise AssertionError
+
+    store = PostgresStore(postgres_url)
+    made = Worker(store, unused, unused, WorkerSettings())
+    yield made
+    await asyncio.to_thread(made._close)
+    store.close()
+
+
+async def add_suspect(worker: Worker, id: str) -> None:
+    """Add a run of this process whose owners have died."""
+    log: Any = await worker.store.open(NewRun(id=id, kind="chain"))
+    row = (log.seq, DEATHS_OF_SUSPECT)
+    insert = "INSERT INTO mishap (run, deaths, entries) VALUES (?, ?, 0)"
+    worker.registry.run_in_transaction(lambda session: session.execute(insert, row))
+
+
+async def test_the_only_worker_on_postgres_opens_its_queues_again(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.workers.quarantine.PATIENCE", 0.0)
+    monkeypatch.setattr("ropewalk.workers.quarantine._CHECK_INTERVAL", 0.01)
+    await add_suspect(worker, "suspect")
+    row = worker.store.get_run("suspect")
+    assert row is not None
+    async with await worker._admit(dataclasses.replace(row, epoch=2)):
+        assert worker._quarantine.is_closed
+        await until(lambda: not worker._quarantine.is_closed)
+        async with worker._quarantine.run_with_others("other"):
+            pass
+
+
+async def test_another_worker_serves_the_queues_unless_it_executes_a_suspect(worker: Worker) -> None:
+    def is_served() -> bool:
+        return worker.registry.is_served_elsewhere("this", ["default", "slow"])
+
+    def beat(id: str, *queues: str) -> None:
+        worker.registry.record_heartbeat(id, json.dumps({"queues": queues}))
+
+    beat("this", "default", "slow")
+    assert not is_served()
+    beat("other", "default")
+    assert not is_served()
+    beat("third", "slow")
+    assert is_served()
+    await add_suspect(worker, "suspect")
+    assert not is_served()

@@ -19,6 +19,7 @@ from ..journal.undo import UNDONE
 from ..tools.annotations import effect_of
 from ..values import Json
 from .recorded_calls import RecordedCalls
+from .recorded_run import orphans
 from .runs.undone import require_not_undone, undone_paths
 
 if TYPE_CHECKING:
@@ -125,9 +126,9 @@ class Corrections:
     def require_idle(self, but: str = "") -> None:
         """Raise RunBusy while another run of the chain is executed, because its calls are not known yet."""
         running = [row for row in self.rows if row.status == "running" and row.id != but]
-        orphans = {orphan.id for orphan in self._context.store.orphans()} if running else ()
+        orphan_ids = orphans(self._context.store, [row.id for row in running]) if running else ()
         for row in running:
-            if row.id not in orphans:
+            if row.id not in orphan_ids:
                 raise RunBusy(row.id, row.owner)
 
     def require_no_undo(self) -> None:

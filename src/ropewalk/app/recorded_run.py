@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidFlow, NotFound, Problem
@@ -28,6 +30,11 @@ def require_run(store: Store, run_id: str) -> RunRow:
         whole = next((id for id in ids if was_cut_off and id.startswith(run_id)), None)
         raise NotFound("run", run_id, suggestion=whole or did_you_mean(run_id, ids))
     return row
+
+
+def orphans(store: Store, among: Collection[str] | None = None) -> dict[str, RunRow]:
+    """Return every orphaned run by its id, the oldest first; only those with the ids `among`, if it is given."""
+    return {row.id: row for row in store.orphans(sys.maxsize, among=among)}
 
 
 def outermost(store: Store, row: RunRow) -> RunRow:

@@ -378,11 +378,16 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
         entries = self.history(run_id)
         return (entries[first : first + _PAGE] for first in range(0, len(entries), _PAGE))
 
-    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
+    def waits(self, *, signalled: bool = False) -> dict[str, tuple[list[Entry], list[Signal]]]:
         with self._lock:
-            live_runs = {id: (r.history(), r.signals) for id, r in self._runs.items() if r.status not in ENDS}
+            kept = {
+                id: (record, [signal for signal in record.signals if signal.taken is None])
+                for id, record in self._runs.items()
+                if record.status not in ENDS
+            }
+            live_runs = {id: (r.history(), signals) for id, (r, signals) in kept.items() if signals or not signalled}
         return {
-            id: (entries, [signal for signal in signals if signal.taken is None])
+            id: (entries, signals)
             for id, (entries, signals) in sorted(live_runs.items())
             if any(entry.kind == "wait" for entry in entries)
         }
@@ -399,14 +404,17 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
                 record.log.stop_soon()
             return True
 
-    def orphans(self, limit: int = 100) -> list[RunRow]:
+    def orphans(self, limit: int = 100, *, among: Collection[str] | None = None) -> list[RunRow]:
         with self._lock:
             now = time.time()
             orphaned = [
                 r
                 for r in self._runs.values()
-                if (not r.has_owner and r.status == "running")
-                or (r.status == "waiting" and r.due is not None and r.due <= now)
+                if (among is None or r.new.id in among)
+                and (
+                    (not r.has_owner and r.status == "running")
+                    or (r.status == "waiting" and r.due is not None and r.due <= now)
+                )
             ]
             return [record.light() for record in orphaned[:limit]]
 

@@ -375,8 +375,10 @@ class Store(UseStore, UndoStore, CountStore, Protocol):
 
         # Each entry comes once.
 
-    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
-        """Return what the runs that have not ended wait for."""
+    def waits(self, *, signalled: bool = False) -> dict[str, tuple[list[Entry], list[Signal]]]:
+        """Return what the runs that have not ended wait for, with the signals that no wait has taken."""
+
+        # `signalled`: Only runs with such a signal.
 
     def request_stop(self, run_id: str, /) -> bool:
         """Stop a run, whichever process executes it."""
@@ -384,9 +386,11 @@ class Store(UseStore, UndoStore, CountStore, Protocol):
         # Atomic: the check of the status and its change to `stopped`. The owner's `Log.on_stop` is called within half a
         # second, also in another process.
 
-    def orphans(self, limit: int = 100, /) -> list[RunRow]:
+    def orphans(self, limit: int = 100, /, *, among: Collection[str] | None = None) -> list[RunRow]:
         """List the runs that somebody should reopen: running ones without a living owner, and waiting ones that are
         due."""
+
+        # `among`: Only runs with these ids.
 
     def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
         """Send a signal to a run."""

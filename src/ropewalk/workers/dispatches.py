@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..config.settings import WorkerSettings
@@ -79,15 +79,15 @@ def find_undispatched(
 
     # `session`: A transaction.
     condition = "parent IS NULL" if chunks is None else "run.id = ANY(?)"
-    rows = fetch(
-        session,
+    query = (
         f"SELECT seq, run.id, epoch, context, {any_dispatch_condition(target)} FROM run JOIN lease ON lease.run = seq"
-        f" WHERE {condition} AND {_IS_DUE} AND owner IS NULL AND NOT ({live_dispatch_condition(target)})"
-        f" ORDER BY seq LIMIT {_MAX_DISPATCHES}",
-        () if chunks is None else (list(chunks),),
+        f" WHERE seq > ? AND {condition} AND {_IS_DUE} AND owner IS NULL AND NOT ({live_dispatch_condition(target)})"
+        f" ORDER BY seq LIMIT {_MAX_DISPATCHES}"
     )
-    runs = []
-    for seq, id, epoch, packed, was_used in rows:
+    runs: list[UndispatchedRun] = []
+    for seq, id, epoch, packed, was_used in _pages(session, query, () if chunks is None else (list(chunks),)):
+        if len(runs) == _MAX_DISPATCHES:
+            break
         context = load(session, packed)
         context = context if isinstance(context, dict) else {}
         if chunks is None and not runnable_by_any_worker(context):
@@ -101,6 +101,14 @@ def find_undispatched(
             epoch = moved[0][0]
         runs.append(UndispatchedRun(id=id, epoch=int(epoch), context=context, was_lost=bool(was_used)))
     return runs
+
+
+def _pages(session: Session, query: str, values: Sequence[Any]) -> Iterator[Any]:
+    """Yield the rows of a query, whose first value is the number of the run before, page by page."""
+    last = 0
+    while rows := fetch(session, query, (last, *values)):
+        yield from rows
+        last = rows[-1][0]
 
 
 class _Retry(NamedTuple):

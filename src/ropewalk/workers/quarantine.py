@@ -25,8 +25,8 @@ CHUNK_PATIENCE: Final = 10.0  # seconds that a suspected chunk waits; it is less
 _CHECK_INTERVAL: Final = 0.5  # seconds between checks whether a run is still a suspect
 
 
-async def _yes() -> bool:
-    return True
+async def _no() -> bool:
+    return False
 
 
 class Quarantine:
@@ -63,7 +63,7 @@ class Quarantine:
         run_id: str,
         still_suspect: Callable[[], Awaitable[bool]],
         patience: float = PATIENCE,
-        others_are_served: Callable[[], Awaitable[bool]] = _yes,
+        others_are_served: Callable[[], Awaitable[bool]] = _no,
     ) -> AsyncIterator[None]:
         """Hold the process for one suspect."""
 

@@ -11,6 +11,7 @@ import functools
 import logging
 import os
 import socket
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
@@ -168,16 +169,14 @@ class Worker:
         self._is_releasing = False  # True: cancelled runs are released for other workers, not given up
         self._quarantine = Quarantine()
         # The registry of the heartbeat must not wait for other queries, so everything else uses this one.
-        self._query_registry = WorkerRegistry(store.target, recoveries=self.limits.recoveries)
+        self._query_registry = WorkerRegistry(store.target, self.limits.lease, self.limits.recoveries)
         self.engine.spread = self._chunks = MapChunks(self._query_registry, self.client, lambda: not self._is_releasing)
         self._chunk_executor = ChunkExecutor(self.engine, self._query_registry, make_job)
 
     async def work(self, started: Callable[[], None] = lambda: None) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
         self._loop = asyncio.get_running_loop()
-        names = [existing_queue_name(name, self.settings) for name in self._queue_names] or list(
-            queue_limits(self.settings)
-        )
+        names = self._queues()
         limits = all_queue_limits(self.settings)
         await asyncio.to_thread(prepare, self.store.target, limits)
         description = {"concurrency": self.limits.concurrency, "queues": names, "version": code_version()}
@@ -221,6 +220,11 @@ class Worker:
                 if cancel is not None:
                     cancel()
             await asyncio.to_thread(self._close)
+
+    def _queues(self) -> list[str]:
+        """Return the names of the queues whose runs this worker takes."""
+        names = [existing_queue_name(name, self.settings) for name in self._queue_names]
+        return names or list(queue_limits(self.settings))
 
     def stop(self) -> None:
         """Take no more runs, and finish those in progress."""
@@ -279,13 +283,20 @@ class Worker:
         is_chunk = row.kind == CHUNK
         if row.epoch > 1 and await self._is_suspect(row.id):  # at epoch 1 nobody has executed it
             patience = CHUNK_PATIENCE if is_chunk else PATIENCE
-            return self._quarantine.run_alone(row.id, functools.partial(self._is_suspect, row.id), patience)
+            is_suspect = functools.partial(self._is_suspect, row.id)
+            return self._quarantine.run_alone(row.id, is_suspect, patience, self._others_are_served)
         return self._quarantine.run_with_others(row.id, at_once=is_chunk)
 
     async def _is_suspect(self, run_id: str) -> bool:
         try:
             return await asyncio.to_thread(self._query_registry.is_suspect, run_id)
         except driver_errors():  # the server is away, so nothing has cleared the suspicion
+            return True
+
+    async def _others_are_served(self) -> bool:
+        try:
+            return await asyncio.to_thread(self._query_registry.is_served_elsewhere, self.id, self._queues())
+        except driver_errors():
             return True
 
     async def _execute(self, run_id: str, job: Job) -> str:
@@ -392,7 +403,7 @@ class Worker:
         self._lost_run_repair.repair()
         self.dispatches.dispatch_missing()
         if not self._stop.is_set():
-            for run_id in self.store.undo_due():
+            for run_id in self.store.undo_due(sys.maxsize):  # others may be undone by nobody here
                 self._loop.call_soon_threadsafe(self._begin_undo, run_id)
 
     def _begin_undo(self, run_id: str) -> None:

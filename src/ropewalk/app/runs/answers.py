@@ -15,7 +15,7 @@ from ...journal.open_waits import describe_wait, match_signals, open_waits, sign
 from ...journal.protocol import APPROVAL, ENDS, Entry, OpenWait, RunRow, Signal, iso
 from ...tools.mcp.questions import answer_problems
 from ...values import Json
-from ..recorded_run import outermost, require_run
+from ..recorded_run import orphans, outermost, require_run
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -71,7 +71,7 @@ def unanswered_waits(context: Context, row: RunRow, history: Iterable[Entry]) ->
 def answered_run_ids(context: Context) -> set[str]:
     """Return the ids of the runs with a wait that has its answer, and that end the wait once they are resumed."""
     open_runs = (
-        (id, open_waits(history), signals) for id, (history, signals) in context.store.waits().items() if signals
+        (id, open_waits(history), signals) for id, (history, signals) in context.store.waits(signalled=True).items()
     )
     return {id for id, waits, signals in open_runs if len(_unanswered_as_json(waits, signals)) < len(waits)}
 
@@ -152,7 +152,7 @@ def _not_waiting(
     # Workers continue the runs of queues and of stores on servers by themselves.
     store = context.store
     is_queued = store.remote or (not run.owner and run.status == "running")
-    is_interrupted = not is_queued and any(orphan.id == run.id for orphan in store.orphans())
+    is_interrupted = not is_queued and run.id in orphans(store, [run.id])
     if is_interrupted and not waits and not why:
         why = "its process ended before the run did"
     error = NotWaiting(run.id, what, map(describe_wait, waits), why)

@@ -10,6 +10,7 @@ from ...journal.protocol import ENDS, RunRow
 from ...journal.sql.lease_watch import runnable_by_any_worker
 from ...journal.sql.rows import CHUNK
 from ...values import Json
+from ..recorded_run import orphans
 from .answers import answered_run_ids, open_waits_of_runs
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ def liveness_flags(liveness: str | None) -> dict[str, Json]:
 def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
     """Return the state of each run that no process executes."""
     running = [row for row in rows if row.status == "running"]
-    orphan_ids = {row.id for row in context.store.orphans()} if running else set()
+    orphan_ids = orphans(context.store, {row.id for row in running}) if running else {}
     result = {
         row.id: "queued" if has_worker(context, row) else "interrupted"
         for row in running
-        # A store lists only some orphans.
+        # A store in SQL lists no run without an owner.
         if row.id in orphan_ids or (not row.owner and (context.store.remote or is_queued(context, row.id)))
     }
     if "interrupted" in result.values():

@@ -19,7 +19,7 @@ from ...notations.records import Outcome, outcome
 from ...notations.registry import NOTATIONS
 from ...values import Json
 from ..presenters import run_line
-from ..recorded_run import SAME
+from ..recorded_run import SAME, orphans
 from ..run_budget import budgets_of
 from ..start import Executor, Start
 from .argument_checks import checks_arguments, known_statuses, one_of, require
@@ -327,7 +327,7 @@ class RunService:
         Returns:
             The ids.
         """
-        result = self.liveness_of(self.store.orphans())
+        result = self.liveness_of(orphans(self.store).values())
         return {id for id, liveness in result.items() if liveness == "interrupted"}
 
     def liveness_of(self, rows: Iterable[RunRow]) -> dict[str, str]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...engine.engine import RecoveryStore
 from ...errors import RopewalkError, RunBusy, StoreError
@@ -20,15 +21,13 @@ from ...journal.protocol import RunRow
 from ...journal.sql.recovery import DIED
 from ...notations.records import Outcome
 from ...workers.quarantine import quarantine_of
+from ..recorded_run import orphans
 from .liveness import RESUMABLE, liveness_of
 
 if TYPE_CHECKING:
     from ..context import Context
 
 log = logging.getLogger("ropewalk.recovery")
-
-MOST: Final = 10_000
-"""The greatest number of runs that `resume_all` looks through."""
 
 
 class Resumer(Protocol):
@@ -123,7 +122,8 @@ class Recovery:
         """Start to undo the runs whose policy says so, and that nobody undoes; return their ids."""
         store: Any = self._app.context.store
         started = []
-        for run_id in await run_sync_in_thread(store, store.undo_due):
+        # All of them: those of other projects may come first.
+        for run_id in await run_sync_in_thread(store, lambda: store.undo_due(sys.maxsize)):
             if run_id in self._resuming or run_id in self._app.context.engine.live or (run_id, 0) in self._left_alone:
                 continue
             if not await run_sync_in_thread(store, lambda id=run_id: self._is_ours(id)):  # type: ignore[misc]
@@ -170,12 +170,9 @@ class Recovery:
             except StoreError:  # a store that is away has cleared no suspicion
                 return True
 
-        async def nobody_else() -> bool:  # a worker in this process may be the only one of its queues
-            return False
-
         quarantine = quarantine_of(store)
         if await is_suspect():
-            return quarantine.run_alone(run_id, is_suspect, others_are_served=nobody_else)
+            return quarantine.run_alone(run_id, is_suspect)  # a worker in this process may be the only one
         return quarantine.run_with_others(run_id)
 
     async def _hand_back_dead_process(self, row: RunRow) -> set[str]:
@@ -206,7 +203,7 @@ async def resume_all(app: Resumer, *, at_once: int = 4) -> list[Outcome]:
 
 def _resumable_ids(app: Resumer) -> list[str]:
     """Return the ids of the runs of this project that `resume` continues, oldest first."""
-    rows = [row for row in app.context.store.orphans(MOST) if row.parent is None]
+    rows = [row for row in orphans(app.context.store).values() if row.parent is None]
     liveness = liveness_of(app.context, rows)
     result = []
     for row in rows:

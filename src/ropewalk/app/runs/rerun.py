@@ -42,7 +42,7 @@ from ...tools.annotations import effect_of
 from ...values import Json
 from ..part_tools import calls_by_place
 from ..preflight import check_input
-from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_run
+from ..recorded_run import MOST_PARTS, SAME, orphans, outermost, replacement, require_run
 from .accept import (
     Accept,
     Accepted,
@@ -151,7 +151,7 @@ def require_retryable(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow
         waiting = NothingToRetry(run_id, "it waits for an event, an approval or a time, and then continues")
         raise waiting.with_remedy(Action.SHOW_WAITS, run_id=run_id)
     if row.ended_at is None:
-        if any(orphan.id == run_id for orphan in store.orphans()):
+        if run_id in orphans(store, [run_id]):
             if nodes:
                 return row
             error = NothingToRetry(run_id, "its process ended before the run did")

@@ -47,6 +47,7 @@ _RELEASE_RUNS_OF_OWNER: Final = """
     UPDATE lease SET owner = NULL
     WHERE owner = ? AND run IN (SELECT seq FROM run WHERE status = 'running') RETURNING run
 """
+_RUNS_OF_OWNER: Final = "SELECT run.id FROM run JOIN lease ON lease.run = seq WHERE owner = ? AND status = 'running'"
 _NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
 # Runs that nobody owns and that could execute now, without the parts of other runs; the number bounds the count.
 _DUE_RUNS: Final = f"""
@@ -153,6 +154,23 @@ class WorkerRegistry:
     def is_suspect(self, run_id: str) -> bool:
         """Return True if owners of this run died repeatedly: it is to be executed apart from others."""
         return self.run_in_transaction(lambda session: is_suspect(session, run_id, self.recoveries))
+
+    def is_served_elsewhere(self, worker_id: str, queues: Iterable[str]) -> bool:
+        """Return True if workers other than this one take the runs of all these queues, and execute no suspect."""
+        others = [worker for worker in self.live_workers() if worker.id != worker_id]
+
+        def work(session: Session) -> set[str]:
+            return {
+                queue
+                for worker in others
+                if not any(
+                    is_suspect(session, run, self.recoveries)
+                    for (run,) in fetch(session, _RUNS_OF_OWNER, (worker.owner,))
+                )
+                for queue in worker.about["queues"]
+            }
+
+        return self.run_in_transaction(work).issuperset(queues)
 
     def run_statuses(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the status of each of these runs that exists, by id."""

@@ -269,7 +269,7 @@ def waits(connection: Connection, among: Iterable[int] | None = None) -> dict[st
         waiting.setdefault(id, []).append(
             Entry(path, kind, node, load(connection, data, f"run {id}, {path} ({kind})"), "", started, ended)
         )
-    return waiting
+    return {id: found for id, found in waiting.items() if among is None or any(e.kind == "wait" for e in found)}
 
 
 def runs(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> list[tuple[int, RunRow]]:

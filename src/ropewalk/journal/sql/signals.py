@@ -71,6 +71,10 @@ _PENDING: Final = """
     SELECT run.id, signal.id, signal.name, sent FROM signal JOIN run ON run.seq = signal.run
     WHERE taken IS NULL AND status IN ('running', 'waiting'){among} ORDER BY signal.seq
 """
+_SIGNALLED: Final = """
+    SELECT DISTINCT run.seq FROM signal JOIN run ON run.seq = signal.run
+    WHERE taken IS NULL AND status IN ('running', 'waiting')
+"""
 _ENTRY: Final = f"""
     INSERT INTO entry (run, path, kind, node, data, digest, started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?) {UPSERT}
 """
@@ -94,6 +98,11 @@ def pending_signals(connection: Connection, among: Iterable[int] | None = None) 
     for run_id, id, name, sent in fetch(connection, query, values):
         by_run.setdefault(run_id, []).append(Signal(id=id, name=name, sent=sent))
     return by_run
+
+
+def signalled_runs(connection: Connection) -> list[int]:
+    """Return the numbers of the runs that have not ended and have a signal that no wait has taken."""
+    return [seq for (seq,) in fetch(connection, _SIGNALLED)]
 
 
 def store_signal(connection: Connection, run_id: str, signal: Signal, payload: Packed) -> tuple[int, bool]:

@@ -58,7 +58,7 @@ from .rows import (
     runs,
     waits,
 )
-from .signals import new_signal, pending_signals, signals, store_signal
+from .signals import new_signal, pending_signals, signalled_runs, signals, store_signal
 from .undo import skip_undo, undo_due
 from .upkeep import find_orphans, prune, take_turn
 from .writer import Writer, is_open_in_process
@@ -261,15 +261,16 @@ class SqlStore(SqlToolUsage):
         seq = self._writer.read(lambda c: _find_run(c, run_id))
         return iter(()) if seq is None else each_entry(self._writer, seq)
 
-    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
+    def waits(self, *, signalled: bool = False) -> dict[str, tuple[list[Entry], list[Signal]]]:
         def read(connection: Connection) -> dict[str, tuple[list[Entry], list[Signal]]]:
             signals = pending_signals(connection)
-            return {id: (entries, signals.get(id, [])) for id, entries in waits(connection).items()}
+            found = waits(connection, signalled_runs(connection) if signalled else None)
+            return {id: (entries, signals.get(id, [])) for id, entries in found.items()}
 
         return self._writer.read(read)
 
-    def orphans(self, limit: int = 100) -> list[RunRow]:
-        return self._writer.read(lambda c: find_orphans(c, self.patience, limit))
+    def orphans(self, limit: int = 100, *, among: Collection[str] | None = None) -> list[RunRow]:
+        return self._writer.read(lambda c: find_orphans(c, self.patience, limit, among))
 
     def request_stop(self, run_id: str) -> bool:
         if not is_json(run_id):

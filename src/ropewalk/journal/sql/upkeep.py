@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from ...errors import StoreError
 from ...fast_dataclass import dataclass
 from ..protocol import Pruned, RunRow
@@ -71,20 +73,28 @@ _BYTES_OF_BLOBS: Final = """
 """.format(AMONG.replace("?", "?1"))
 
 
-def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRow]:
+def find_orphans(
+    connection: Connection, lease: float, limit: int, among: Collection[str] | None = None
+) -> list[RunRow]:
     """Return orphaned runs, oldest first: running with a dead or silent owner, or waiting with a due time."""
-    orphans = find_orphaned(connection, lease)
-    query = "SELECT seq FROM run WHERE status = 'waiting' AND due <= ?"
-    orphans += [seq for (seq,) in fetch(connection, query, (time.time(),))]
+
+    # `among`: Only runs with these ids.
+    condition = "true" if among is None else "run.id IN (SELECT value FROM json_each(?))"
+    values = () if among is None else (orjson.dumps(list(among)).decode(),)
+    orphans = find_orphaned(connection, lease, condition, values)
+    query = f"SELECT seq FROM run WHERE status = 'waiting' AND due <= ? AND {condition}"
+    orphans += [seq for (seq,) in fetch(connection, query, (time.time(), *values))]
     return light_rows(connection, sorted(orphans)[:limit])
 
 
-def find_orphaned(connection: Connection, lease: float, condition: str = "true") -> list[int]:
+def find_orphaned(
+    connection: Connection, lease: float, condition: str = "true", values: Sequence[str] = ()
+) -> list[int]:
     """Return the numbers of the running runs with a dead or silent owner, oldest first."""
 
-    # `condition`: An SQL condition on `run` and `lease`.
+    # `condition`: An SQL condition on `run` and `lease`, with these values.
     query = f"SELECT seq, owner, beat FROM run JOIN lease ON run = seq WHERE status = 'running' AND {condition}"
-    rows = fetch(connection, f"{query} ORDER BY seq")
+    rows = fetch(connection, f"{query} ORDER BY seq", values)
     verdicts = {text: stored_owner_state(text) for text in {row[1] for row in rows}}
     now = time.time()
     return [

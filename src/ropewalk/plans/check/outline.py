@@ -27,6 +27,7 @@ from ...outline import (
     WaitKind,
     items_of,
 )
+from ..read.imports import is_module
 from ..read.overlap import START, is_begun
 from ..read.tools import RECORD_TOOL, VALUE, called_name
 from .sizes import Sizes
@@ -307,7 +308,7 @@ class _Reader:
         place = _place(node)
         if node.id in self._functions:
             yield self._value_of_function(node.id, place)
-        if used := self._tools_by_head.get(node.id):
+        if not is_module(node) and (used := self._tools_by_head.get(node.id)):
             yield Loop(f"calls of {node.id} as a value", None, tuple(ToolCall(tool, place) for tool in used), place)
         if node.id == "call_tool" and not self.sizes.bound["call_tool"]:
             yield Loop("calls by name", None, tuple(ToolCall(tool, place) for tool in self.tools.values()), place)
@@ -328,9 +329,9 @@ class _Reader:
 
     def _tool(self, func: ast.expr) -> str | None:
         match func:
-            case ast.Name(id=name):
+            case ast.Name(id=name) if not is_module(func):
                 return self.tools.get(name)
-            case ast.Attribute(value=ast.Name(id=server), attr=attr):
+            case ast.Attribute(value=ast.Name(id=server) as head, attr=attr) if not is_module(head):
                 return self.tools.get(f"{server}.{attr}")
         return None
 

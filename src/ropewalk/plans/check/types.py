@@ -37,6 +37,7 @@ from ...expr.ast import Lit
 from ...expr.python.scope import COMPREHENSIONS, parameter_names
 from ...expr.python.tree import children, walk
 from ...values import did_you_mean
+from ..read.imports import is_module
 from ..read.names import own_names, yields
 from ..read.problems import Problem, problem_at
 from ..read.tools import LANGUAGE_NAMES, VALUE, PlanTool
@@ -512,8 +513,8 @@ class TypeCheck:
         match node:
             case ast.Name(id=name) if name in self.tools and name not in self._imports and name not in LANGUAGE_NAMES:
                 return name if env.owner(name) is None else None
-            case ast.Attribute(value=ast.Name(id=server), attr=attr) if f"{server}.{attr}" in self.tools:
-                return f"{server}.{attr}" if env.owner(server) is None else None
+            case ast.Attribute(value=ast.Name(id=server) as head, attr=attr) if f"{server}.{attr}" in self.tools:
+                return f"{server}.{attr}" if env.owner(server) is None and not is_module(head) else None
         return None
 
     def _subscript(self, node: ast.Subscript, env: Env) -> Type:

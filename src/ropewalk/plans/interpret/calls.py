@@ -17,6 +17,7 @@ from ...expr.python.modules import MODULES
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
 from ...values import check_json, did_you_mean
+from ..read.imports import is_module
 from ..read.tools import LANGUAGE_NAMES, VALUE, VALUE_TOOL, called_name
 from .copies import to_text
 from .futures import Coroutine, Step
@@ -88,7 +89,7 @@ def tool_name(node: ast.expr, scope: Scope) -> str | None:
         return node.id if known and scope.find(node.id) is None else None
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and scope.find(node.value.id) is None:
         name = f"{node.value.id}.{node.attr}"
-        return name if name in root.tools else None
+        return name if name in root.tools and not is_module(node.value) else None
     return None
 
 
