@@ -389,8 +389,9 @@ class Http:
         while (cause := last.__cause__ or last.__context__) is not None:
             last = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
         # Errors of TLS and of names have numbers of their own, and httpx2 has their text.
-        is_of_system = isinstance(last, OSError) and type(last).__module__ == "builtins" and last.errno
-        return self._secrets.redact_error(f"{text} ({os.strerror(last.errno)})" if is_of_system else text)
+        if isinstance(last, OSError) and type(last).__module__ == "builtins" and last.errno:
+            text += f" ({os.strerror(last.errno)})"
+        return self._secrets.redact_error(text)
 
     async def _refuse(self, request: Request, response: Any) -> None:
         address = self._address(request.method, request.url)
