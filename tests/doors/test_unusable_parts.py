@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from patience import until
 from ropewalk import App, Tool
@@ -71,6 +71,10 @@ def test_failed_calls_and_refused_requests_are_logged(caplog: pytest.LogCaptureF
                 await connected.wait()
                 await client.call_tool("slow", {"a": 1})
                 await client.call_tool("slow", {})
+                with pytest.raises(MCPError, match="did you mean slow"):
+                    await client.call_tool("slwo", {})
+                with pytest.raises(MCPError):
+                    await client.call_tool(f"\u202e{'x' * 3_000}", {})
 
         async def send(_: Any) -> None: ...
 
@@ -79,7 +83,10 @@ def test_failed_calls_and_refused_requests_are_logged(caplog: pytest.LogCaptureF
         await guard({**scope, "client": ("127.0.0.1", 1), "query_string": b"token=wrong"}, None, send)
 
     asyncio.run(case())
-    failed, invalid, refused = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    failed, invalid, unknown, long, refused = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
     assert failed == "a call of slow failed: bad day"
     assert invalid.startswith("a call of slow failed: the arguments do not match the input schema: ")
+    assert unknown == "refused tools/call: Unknown tool: slwo; did you mean slow?"
+    assert long.startswith("refused tools/call: Unknown tool: \\u202exxx")
+    assert len(long) < 2_200
     assert refused == "refused POST /mcp from 127.0.0.1: the token is wrong"

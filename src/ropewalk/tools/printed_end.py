@@ -33,14 +33,14 @@ def _unboxed(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines with the tracebacks of rich as Python prints them."""
     has_box = False
     for is_box, group in groupby(lines, lambda line: bool(_BOX_LINE.fullmatch(line) or _BOX_EDGE.fullmatch(line))):
-        first = next(group)
-        if not is_box or "─ Traceback " not in first:
-            yield from (line.strip() if has_box else line for line in (first, *group))
+        parts = list(group)
+        if not is_box or "─ Traceback " not in parts[0]:
+            yield from (line.strip() if has_box else line for line in parts)
             continue
         has_box = True
         yield "Traceback (most recent call last):"
         paragraph = ""
-        for line in group:
+        for line in parts:
             match = _BOX_LINE.fullmatch(line)
             content = match[1] if match is not None else ""
             if content.strip():

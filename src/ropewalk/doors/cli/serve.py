@@ -224,6 +224,8 @@ def mcp(
             await _require_valid(app, files)
             await warn_of_idle_schedules(app)
             parts = UnusableParts(app)
+            # Clients start this process for each session, and many sessions call no flow. So the servers that only flows
+            # use start with the first call that needs them.
             async with parts.watching(connect=False):
                 await wire.serve(_make_door(app, config, files, parts.report))
             return Answer()
@@ -241,7 +243,7 @@ def mcp(
         await warn_of_idle_schedules(app)
         parts = UnusableParts(app)
         door = _make_door(app, config, files, parts.report)
-        async with parts.watching(connect=False):
+        async with parts.watching(connect=True):
             await serve(door, address, token, lambda url: _announce(url, token), config.mcp_server.max_sessions)
         return Answer()
 
