@@ -233,9 +233,9 @@ def dispatch(words: list[str]) -> int:
             return UNDELIVERED
         raise
     except (RopewalkError, KeyboardInterrupt) as error:
-        if type(error) is KeyboardInterrupt and answer is no_answer:  # it came before the command had its own handler
-            error = Interrupted(next_step=NOTHING_HAS_RUN if _executes_run else "")
-        return _print_failure(error, out, words)
+        # The handlers of a command raise Interrupted, so any other interruption came before them.
+        is_early = type(error) is KeyboardInterrupt and answer is no_answer and _executes_run
+        return _print_failure(Interrupted(next_step=NOTHING_HAS_RUN) if is_early else error, out, words)
     except Exception as error:  # noqa: BLE001 - every failure has an exit code
         if isinstance(error, FileNotFoundError) and not _has_working_directory():
             usage_error = UsageError("the working directory was deleted; change to one that exists")

@@ -224,7 +224,7 @@ def mcp(
             await _require_valid(app, files)
             await warn_of_idle_schedules(app)
             parts = UnusableParts(app)
-            # Clients start this process for each session, and many sessions call no flow. So the servers that only flows
+            # Clients start this process for each session, and many sessions call no flow. So servers that only flows
             # use start with the first call that needs them.
             async with parts.watching(connect=False):
                 await wire.serve(_make_door(app, config, files, parts.report))
