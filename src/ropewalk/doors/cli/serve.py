@@ -224,9 +224,7 @@ def mcp(
             await _require_valid(app, files)
             await warn_of_idle_schedules(app)
             parts = UnusableParts(app)
-            # Clients start this process for each session, and many sessions call no flow. So servers that only flows
-            # use start with the first call that needs them.
-            async with parts.watching(connect=False):
+            async with parts.watching(connect=False):  # a client starts this process even for sessions without calls
                 await wire.serve(_make_door(app, config, files, parts.report))
             return Answer()
 
