@@ -175,7 +175,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class StackTrace:
-    """Where an exception was raised: `at` is the last place in the user's code, `text` the whole stack."""
+    """Where an exception was raised: `at` is the last place in the user's code or an address, `text` the stack."""
 
     at: str | None
     text: str | None
@@ -200,8 +200,9 @@ def raised_at(error: Any) -> str:
     # The stack of a call that a program in a Python file made begins with the line of the program.
     call = re.match(r'  File "([^"\n]+)", line (\d+)\n', str(error.get("stack") or ""))
     called = f"{call[1]}:{call[2]}" if call is not None else ""
-    places = [at] if at and at.partition(" ")[0] not in message else []
-    if called and called != at.partition(" ")[0] and called not in message:
+    place = re.sub(r" in \S+$", "", at)  # without the function
+    places = [at] if at and place not in message else []
+    if called and called != place and called not in message:
         places.append(f"called at {called}")
     return f" ({', '.join(places)})" if places else ""
 

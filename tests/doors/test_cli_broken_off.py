@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from patience import BOUND
 
 TOOLS = '''
 import asyncio, sys
@@ -71,3 +76,30 @@ def test_a_tool_that_ends_the_loop_or_its_task_is_told_and_the_run_goes_on_after
         shown = project("runs", "show", "r").out
         assert re.search(r"^  resumed  1 time, last by .* \(pid \d+\)$", shown, re.MULTILINE), shown
         assert re.search(r"^✓ b .*\n    ran before: it had begun by ", shown, re.MULTILINE), shown
+
+
+INTERRUPTED_IMPORT = """\
+import os, runpy, signal, sys
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+MODULE = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupter())
+runpy.run_module("ropewalk", run_name="__main__", alter_sys=False)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "module",
+    ["doors.cli.main", "doors.cli.commands", "doors.cli.dispatch", "journal", "doors.cli.run", "app", "app.app"],
+)
+def test_ctrl_c_during_the_imports_says_that_nothing_has_run(tmp_path: Path, module: str) -> None:
+    (tmp_path / "flow.yaml").write_text("nodes: [{id: a, type: tool, tool: t}]\n")
+    words = [sys.executable, "-c", INTERRUPTED_IMPORT, f"ropewalk.{module}", "run", "flow.yaml"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=BOUND, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted; nothing has run\n")

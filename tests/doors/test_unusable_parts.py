@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from patience import until
 from ropewalk import App, Tool
@@ -48,6 +50,19 @@ async def test_each_unusable_part_has_one_line(tmp_path: Path, capsys: pytest.Ca
     assert sum("ropewalk.toml:7:1: [selector] model: " in line for line in lines) == 1
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("words", [["worker"], ["mcp", "--http", "0"]])
+def test_a_command_that_stays_names_a_dead_server_at_its_start(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "ropewalk.toml").write_text('[mcp.time]\ncommand = "no-such-program"\n')
+    command = [sys.executable, "-m", "ropewalk", *words]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        try:
+            assert any(line.startswith("! time: MCP server 'time': no program") for line in child.stderr)
+        finally:
+            child.kill()
+
+
 def test_a_model_without_its_package_is_found_without_loading_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ropewalk.select.embedders._PACKAGES", {"minilm": "rw_no_such_package"})
     app = App("memory", selector_model="minilm")
@@ -71,6 +86,10 @@ def test_failed_calls_and_refused_requests_are_logged(caplog: pytest.LogCaptureF
                 await connected.wait()
                 await client.call_tool("slow", {"a": 1})
                 await client.call_tool("slow", {})
+                with pytest.raises(MCPError, match="did you mean slow"):
+                    await client.call_tool("slwo", {})
+                with pytest.raises(MCPError):
+                    await client.call_tool(f"\u202e{'x' * 3_000}", {})
 
         async def send(_: Any) -> None: ...
 
@@ -79,7 +98,12 @@ def test_failed_calls_and_refused_requests_are_logged(caplog: pytest.LogCaptureF
         await guard({**scope, "client": ("127.0.0.1", 1), "query_string": b"token=wrong"}, None, send)
 
     asyncio.run(case())
-    failed, invalid, refused = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    failed, invalid, unknown, long, refused = (
+        record.getMessage() for record in caplog.records if record.levelname == "WARNING"
+    )
     assert failed == "a call of slow failed: bad day"
     assert invalid.startswith("a call of slow failed: the arguments do not match the input schema: ")
+    assert unknown == "refused tools/call: Unknown tool: slwo; did you mean slow?"
+    assert long.startswith("refused tools/call: Unknown tool: \\u202exxx")
+    assert len(long) < 2_200
     assert refused == "refused POST /mcp from 127.0.0.1: the token is wrong"

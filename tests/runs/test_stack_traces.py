@@ -232,21 +232,23 @@ def test_a_python_module_shows_its_frames(tmp_path: Path) -> None:
     assert "KeyError: 'missing'" in doors.http["nodes"][-1]["error"]["stack"]
 
 
-def test_an_http_tool_shows_status_and_body(tmp_path: Path, lab: Any) -> None:
+def test_an_http_tool_shows_address_status_and_body(tmp_path: Path, lab: Any) -> None:
     lab.on("/t", {"detail": "x" * 600 + " the end"}, status=503)
     toolbox = Toolbox(providers={"p": {"url": lab.url}})
     toolbox.register(Tool("t", "", {"type": "object"}), backend=ToolBackend.provider("p", "t"))
     doors = Doors(tmp_path, chain("t"), toolbox)
-    assert checked(doors, None, "the end", HttpFailure).startswith("HTTP 503 Service Unavailable\n\n{")
+    stack = checked(doors, f"POST {lab.url}/t", "the end", HttpFailure)
+    assert stack.startswith("HTTP 503 Service Unavailable\n\n{")
+    assert lab.url not in doors.error["message"]  # failures are counted by their messages
 
 
 async def test_a_failure_inside_libraries_alone_has_a_stack_but_no_place() -> None:
-    toolbox = Toolbox(providers={"p": {"url": "http://127.0.0.1:1"}})
-    toolbox.register(Tool("t", "", {"type": "object"}), backend=ToolBackend.provider("p", "t"))
+    toolbox = Toolbox()
+    toolbox.register(Tool("t", "", {"type": "object"}), json.loads)
     async with App("memory", toolbox=toolbox) as app:
-        [error] = (await app.run(chain("t"))).errors
+        [error] = (await app.run(chain("t", params={"s": "{"}))).errors
     assert "at" not in error
-    assert "ConnectError" in error["stack"]
+    assert "JSONDecodeError: Expecting property name" in error["stack"]
 
 
 @pytest.mark.process

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ropewalk.app.app import App
+from ropewalk.engine.stack_trace import trace_of_call
 from ropewalk.errors import (
     ConfigError,
     ExecutionFailed,
@@ -336,8 +337,28 @@ def test_a_provider_that_cannot_be_reached_is_named_with_its_address(lab: Any) -
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(ExecutionFailed) as caught:
         called(SimpleNamespace(url=f"{address}/secret?key=secret"))
-    assert re.fullmatch(f"provider '.*' at {address}: ConnectError: .+", caught.value.reason)
+    assert re.fullmatch(f"provider '.*' at {address}: ConnectError: .+ \\(Connection refused\\)", caught.value.reason)
     assert caught.value.retryable
+    assert trace_of_call(caught.value).at == f"POST {address}/secret/t"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(500, "HTTP 500 Internal Server Error"), (302, "HTTP 302: redirects are not followed")]
+)
+def test_every_refusal_has_its_address_next_to_its_message(lab: Any, status: int, message: str) -> None:
+    lab.on("/orders%2F17", b"", status=status)
+    with pytest.raises(ExecutionFailed, match=message) as caught:
+        called(SimpleNamespace(url=lab.url.replace("://", "://me:secret@")), tool_id="orders/17")
+    assert trace_of_call(caught.value).at == f"POST {lab.url}/orders%2F17"
+    assert "17" not in caught.value.reason
+
+
+def test_a_timeout_names_the_address_of_the_provider() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ToolTimeout) as caught:
+            called(SimpleNamespace(url=address), timeout=0.2)
+    assert caught.value.reason == f"no answer within 0.2 s; provider 'p' at {address} was still to answer"
 
 
 def test_a_connection_that_breaks_off_names_the_provider(lab: Any) -> None:

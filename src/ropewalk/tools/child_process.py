@@ -129,7 +129,7 @@ HURRIED_GRACE: Final = (0.1, 0.25)  # the same for a child that nobody waits for
 _REAP_TIMEOUT: Final = 2.0  # seconds for the loop to notice a SIGKILL
 _SETTLE_TIMEOUT: Final = 0.1
 _POLL_INTERVAL: Final = 0.01
-_MAX_TAIL: Final = 4096  # bytes of stderr kept
+_MAX_TAIL: Final = 2**16  # bytes of stderr kept: an exception of a Python server takes some 20,000
 _CONTROL_CHARACTERS: Final = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
@@ -164,7 +164,7 @@ class _ChildProtocol(SubprocessStreamProtocol):
         self.piece_count = 0  # pieces of output so far
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        """Pass output on, and keep the last 4 KiB of what is collected."""
+        """Pass output on, and keep the last 64 KiB of what is collected."""
         self.piece_count += 1
         if self._on_output is not None and isinstance(data, bytes):
             self._on_output(fd, data)
@@ -204,7 +204,7 @@ class _ChildProtocol(SubprocessStreamProtocol):
             self.stdout.feed_eof()
 
     def tail(self) -> str:
-        """Return the last 4 KiB of the collected output."""
+        """Return the last 64 KiB of the collected output."""
         return b"".join(self._tail)[-_MAX_TAIL:].decode(errors="replace")
 
 
@@ -228,7 +228,7 @@ class Child:
         return self._protocol.exited
 
     def stderr_tail(self) -> str:
-        """Return the last 4 KiB of stderr; with `on_output`, also of stdout."""
+        """Return the last 64 KiB of stderr; with `on_output`, also of stdout."""
         return self._protocol.tail()
 
     async def describe_end(self, timeout: float = 0.5) -> str:

@@ -49,7 +49,7 @@ from ..errors import RAN, error_message, error_payload, has_run, problem_payload
 from ..remedies import Door
 from .commands import COMMANDS, GROUPS, program
 from .output import configure_logging, logs_json, notify, requested_log_format
-from .streams import UNDELIVERED, OutputError, report_undelivered, write_stdout, writing
+from .streams import INTERRUPTED, UNDELIVERED, OutputError, report_undelivered, write_stdout, writing
 
 if TYPE_CHECKING:
     from cyclopts import UnusedCliTokensError
@@ -75,7 +75,7 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> Answer:
     return Answer(text=program().generate_completion(prog_name="ropewalk", shell=shell))
 
 
-DONE, FAILED, USAGE, INVALID, WAITING, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 124, 130
+DONE, FAILED, USAGE, INVALID, WAITING, TIMEOUT = 0, 1, 2, 3, 4, 124
 
 STATUS: Final = {
     "completed": DONE,
@@ -99,6 +99,9 @@ class UsageError(RopewalkError):
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
         self.problems = tuple(problems)
         super().__init__(message)
+
+
+NOTHING_HAS_RUN: Final = "nothing has run"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -217,7 +220,7 @@ def dispatch(words: list[str]) -> int:
     is_help = words[-1:] in (["--help"], ["-h"])
     _executes_run = not is_help and any(tuple(words[: len(command)]) == command for command in _RUN_COMMANDS)
     out = _keep_stdout() if as_json or (_executes_run and _has_stdout()) else None
-    answer = Answer()
+    answer = no_answer = Answer()
     try:
         answer = _run_command(words)
         _print_answer(answer, out, as_json)
@@ -230,7 +233,9 @@ def dispatch(words: list[str]) -> int:
             return UNDELIVERED
         raise
     except (RopewalkError, KeyboardInterrupt) as error:
-        return _print_failure(error, out, words)
+        # The handlers of a command raise Interrupted, so any other interruption came before them.
+        is_early = type(error) is KeyboardInterrupt and answer is no_answer and _executes_run
+        return _print_failure(Interrupted(next_step=NOTHING_HAS_RUN) if is_early else error, out, words)
     except Exception as error:  # noqa: BLE001 - every failure has an exit code
         if isinstance(error, FileNotFoundError) and not _has_working_directory():
             usage_error = UsageError("the working directory was deleted; change to one that exists")

@@ -9,7 +9,7 @@ import gc
 import sys
 
 from .commands import current_words, help_page, version
-from .streams import close_unwritable_stderr, open_standard_streams, print_page
+from .streams import close_unwritable_stderr, open_standard_streams, print_page, report_interruption
 
 
 def main(words: list[str] | None = None) -> int:
@@ -35,6 +35,8 @@ def _run_words(words: list[str]) -> int:
             return print_page(page)
     # Imports make many objects that stay; looking for garbage among them takes a tenth of a short command.
     gc.set_threshold(20_000)
-    from .dispatch import dispatch
-
+    try:
+        from .dispatch import dispatch
+    except KeyboardInterrupt:
+        return report_interruption()
     return dispatch(words)

@@ -224,7 +224,7 @@ def mcp(
             await _require_valid(app, files)
             await warn_of_idle_schedules(app)
             parts = UnusableParts(app)
-            async with parts.watching(connect=False):
+            async with parts.watching(connect=False):  # a client starts this process even for sessions without calls
                 await wire.serve(_make_door(app, config, files, parts.report))
             return Answer()
 
@@ -241,7 +241,7 @@ def mcp(
         await warn_of_idle_schedules(app)
         parts = UnusableParts(app)
         door = _make_door(app, config, files, parts.report)
-        async with parts.watching(connect=False):
+        async with parts.watching(connect=True):
             await serve(door, address, token, lambda url: _announce(url, token), config.mcp_server.max_sessions)
         return Answer()
 

@@ -42,8 +42,9 @@ from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_t
 from ...journal.sqlite.wal_check import orphan_wal
 from ...journal.tool_usage import as_source, local_source
 from ...tools.capture import capture
-from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool, executes_run
+from .dispatch import NOTHING_HAS_RUN, Answer, Interrupted, InterruptedByTool, executes_run
 from .output import configure_logging, log_events, notify
+from .streams import INTERRUPTED
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -202,7 +203,7 @@ class Interrupts:
         is_stopped = self._stopping is not None and self._run_id and self.stored
         if is_stopped:
             return f"to continue the run: {self._command('runs retry')}"
-        return "nothing has run" if executes_run() and not self._run_id else ""
+        return NOTHING_HAS_RUN if executes_run() and not self._run_id else ""
 
     def _cancel(self) -> None:
         """Cancel the turn; or the command, if there is no turn or cancelling it did not help."""
@@ -277,6 +278,9 @@ def with_app(
     try:
         with capture(None if executes_run() else _Notices()) if tools else contextlib.nullcontext():
             return asyncio.run(main())
+    except KeyboardInterrupt as error:
+        # Without handlers, the signal came before the command had begun.
+        raise Interrupted(handlers[0].run_id, handlers[0].next_step) if handlers else error from None
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
         cause = _explain_loop_end(error, handlers[0]) if handlers else None
         raise cause or error from (None if isinstance(cause, Interrupted) else error.__cause__)

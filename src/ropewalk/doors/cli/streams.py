@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
+INTERRUPTED: Final = 130
 UNDELIVERED: Final = 141
 _STANDARD_STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
@@ -83,6 +84,13 @@ def report_undelivered(error: BrokenPipeError | OutputError, out: IO[Any], recor
 
             notify(f"error: the result could not be written: {error}{note}", logging.ERROR)
     return UNDELIVERED
+
+
+def report_interruption() -> int:
+    """Report that Ctrl-C came before the command began, and return the exit code."""
+    with contextlib.suppress(OSError):  # standard error may be closed; the exit code remains
+        os.write(2, b"interrupted; nothing has run\n")
+    return INTERRUPTED
 
 
 def _open_null_device(fd: int) -> None:

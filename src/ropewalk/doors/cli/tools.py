@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
-from ...errors import Action, ConfigError, InvalidInput, InvalidValue, NotFound, Remedy, StoreError, ToolError
+from ...errors import (
+    Action,
+    ConfigError,
+    InvalidInput,
+    InvalidValue,
+    NotFound,
+    Remedy,
+    StoreError,
+    ToolError,
+    message_of,
+)
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
 from ...source.document import escape_invisible, json_text
@@ -213,8 +223,10 @@ def call(
             trace = trace_of_call(error)
             if trace.at is not None:
                 notify(f"{tool_id} failed at {trace.at}", logging.ERROR)
-            elif trace.text is not None and (details := trace.text.partition("\n\n")[2]):
-                notify(details, logging.ERROR)  # what its server printed; the message above it comes with the error
+            # What a server printed or answered, without the message above it, which comes with the error.
+            details = (trace.text or "").partition("\n\n")[2]
+            if details not in message_of(error) and (trace.at is None or "://" in trace.at):
+                notify(details, logging.ERROR)
             raise
         text = value if isinstance(value, str) else json_text(value)
         return Answer(data={"tool": tool_id, "result": value}, text=escape_invisible(text))

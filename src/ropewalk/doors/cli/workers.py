@@ -74,7 +74,9 @@ def worker(
                 loop.add_signal_handler(number, worker.stop)
             notify(f"worker {worker.id} takes runs")
 
-        async with recovering(app):
+        from .unusable_parts import UnusableParts  # its imports are for this command only
+
+        async with recovering(app), UnusableParts(app).watching(connect=True):
             await app.workers.serve(concurrency=concurrency, queues=queue, grace=grace, started=started)
         return Answer()
 

@@ -28,7 +28,7 @@ from ...errors import (
     ValidationFailed,
     message_of,
 )
-from ...source.document import escape_invisible
+from ...source.document import escape_invisible, shorten
 from ...tools.mcp.requests import TASK_META, BrokenResult, ServerRefused
 from ...values import Json
 from ..errors import RAN, describe_difference, error_message, has_run
@@ -166,6 +166,14 @@ def log_failure(name: str, result: Any) -> None:
         text = next((item.text for item in result.content if item.type == "text"), "it answered with an error")
         reason = " ".join(escape_invisible(text.removeprefix(f"{name}: ")).split())
         log.warning("a call of %s failed: %s", escape_invisible(name), reason)
+
+
+def log_refusal(method: str, error: Any) -> None:
+    """Log the MCPError of a request that names something unknown, such as a tool, or has invalid parameters."""
+    from mcp_types import INVALID_PARAMS
+
+    if error.error.code in (INVALID_PARAMS, _NOT_FOUND):
+        log.warning("refused %s: %s", escape_invisible(method), escape_invisible(shorten(error.error.message)))
 
 
 def explained(name: str, error: Exception) -> Any:

@@ -18,7 +18,7 @@ from ..security import SOURCE
 from .catalogue import Catalogue, unknown_tool_hint
 from .client_channel import LEVEL, LEVELS, ClientChannel, SuspendedCalls
 from .primitives import Primitives
-from .results import explained, is_object, log_failure, shown_input, shown_output
+from .results import explained, is_object, log_failure, log_refusal, shown_input, shown_output
 from .task_methods import TaskMethods
 from .tool_source import CallContext, ExposedTool
 
@@ -306,7 +306,16 @@ class McpDoor:
     # --- changes
 
     async def _note(self, ctx: Any, call_next: Any) -> Any:
-        """Remember who is connected; the SDK has no list of them."""
+        """Remember who is connected, since the SDK has no list of them, and log refused requests."""
+        from mcp import MCPError
+
+        try:
+            return await self._pass_on(ctx, call_next)
+        except MCPError as error:
+            log_refusal(ctx.method, error)
+            raise
+
+    async def _pass_on(self, ctx: Any, call_next: Any) -> Any:
         self._connections.add(ctx.session._connection)
         if self.has_one_client and not self._attempts and ctx.method not in _BEFORE_THE_CLIENT_IS_KNOWN:
             self._connect_for(ClientChannel(ctx, self))

@@ -25,6 +25,7 @@ from ...schema import compile_schema
 from ...values import Json, parse_json
 from ..child_process import Child, inherited_environment, start, without_control_characters
 from ..directory.paths import find
+from ..printed_end import printed_end
 
 PREFIX: Final = "cli-agent"
 MAX_OUTPUT_BYTES: Final = 10_000_000
@@ -173,7 +174,7 @@ async def _run_program(argv: list[str], env: Mapping[str, str], cwd: Path, timeo
         if output.full.is_set():
             raise CliFailed(f"{name} wrote more than {MAX_OUTPUT_BYTES:,} bytes", retryable=False)
         if ending != "exited with code 0":
-            stderr = without_control_characters(child.stderr_tail()).strip()[-_MAX_EXCERPT:]
+            stderr = printed_end(without_control_characters(child.stderr_tail()).strip(), _MAX_EXCERPT)
             raise CliFailed(f"{name} {ending}" + (f": {stderr}" if stderr else ""))
         return output.text()
     finally:

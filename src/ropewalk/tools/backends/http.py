@@ -159,25 +159,35 @@ REFUSED_HEADERS: Final = frozenset(
 class HttpFailure(Exception):
     """The provider answered with an error status, or not with JSON; `body` is an excerpt of the answer."""
 
-    # `received`: More of the answer, for the record of the failure. `address`: Where the request was sent.
+    # `received`: More of the answer, for the record of the failure. `address`: Where the request was sent. The message
+    # rarely has it: failures are counted by their messages, and paths contain ids.
 
     def __init__(self, text: str, status: int, body: str = "", received: str = "", address: str = "") -> None:
         self.status, self.body = status, body
         self.text = text
         # The seconds after which the provider wants the request again; None if it does not say.
         self.retry_after: float | None = None
-        self.trace = StackTrace(None, f"{text}\n\n{received or body}") if received or body else None
+        self.trace = StackTrace(address or None, f"{text}\n\n{received or body}" if received or body else None)
         self.retryable = status >= 500 or status in _RETRYABLE_STATUSES
-        source = f" from {address}" if address else ""
+        # Where nothing answers to a path or a method, the configured address may be wrong.
+        source = f" from {address}" if address and status in _ADDRESS_STATUSES else ""
         super().__init__(f"{text}{source}: {body}" if body else f"{text}{source}")
 
 
 class BrokenResponse(HttpFailure, UnusableResult):
     """The provider carried out the request, but its answer is not readable; `result` is the received part."""
 
-    def __init__(self, text: str, status: int, received: str, excerpt: str = "") -> None:
-        super().__init__(text, status, excerpt, received[:_MAX_BODY])
+    def __init__(self, text: str, status: int, received: str, address: str) -> None:
+        super().__init__(text, status, "", received[:_MAX_BODY], address)
         self.result = RawResult(False, text=bounded(received))
+
+
+class ConnectionFailed(ConnectionError):
+    """The provider could not be reached, or the connection broke; `trace` has the address of the request."""
+
+    def __init__(self, text: str, address: str) -> None:
+        self.trace = StackTrace(address, None)
+        super().__init__(text)
 
 
 class InvalidRequest(ValueError):
@@ -313,9 +323,12 @@ class Http:
         parts = urlsplit(url)
         return self._secrets.redact_error(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
-    def _broken_response(self, response: Any, what: str, body: bytes, excerpt: str = "") -> BrokenResponse:
-        status = response.status_code
-        return BrokenResponse(f"HTTP {status} {what}", status, self._text_without_secrets(body), excerpt)
+    def _address(self, method: str, url: str) -> str:
+        return f"{method} {self._shown(url)}"
+
+    def _broken_response(self, response: Any, text: str, status: int, body: bytes) -> BrokenResponse:
+        address = self._address(response.request.method, str(response.request.url))
+        return BrokenResponse(text, status, self._text_without_secrets(body), address)
 
     def _text_without_secrets(self, body: bytes) -> str:
         return self._secrets.redact_error(body[: 2 * MAX_TEXT].decode("utf-8", "replace"))
@@ -359,17 +372,33 @@ class Http:
             finally:
                 await response.aclose()
         except httpx2.TransportError as error:
-            # Only scheme and host of the address: the rest may contain secrets.
-            parts, reason = urlsplit(request.url), self._secrets.redact_error(describe_exception(error))
-            host = parts.netloc.rpartition("@")[2]
-            raise ConnectionError(f"{self._place} at {parts.scheme}://{host}: {reason}") from error
+            message = f"{self._server(request.url)}: {self._reason(error)}"
+            raise ConnectionFailed(message, self._address(request.method, request.url)) from error
+        except asyncio.CancelledError as error:
+            error.add_note(f"{self._server(request.url)} was still to answer")  # for the error of the call's timeout
+            raise
+
+    def _server(self, url: str) -> str:
+        """Return the provider with scheme, host and port of an address; the rest may contain secrets and ids."""
+        parts = urlsplit(url)
+        return f"{self._place} at {parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+    def _reason(self, error: BaseException) -> str:
+        """Describe a failure of the connection, with the reason of the operating system if httpx2 leaves it out."""
+        text, last = describe_exception(error), error
+        while (cause := last.__cause__ or last.__context__) is not None:
+            last = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
+        # Errors of TLS and of names have numbers of their own, and httpx2 has their text.
+        if isinstance(last, OSError) and type(last).__module__ == "builtins" and last.errno:
+            text += f" ({os.strerror(last.errno)})"
+        return self._secrets.redact_error(text)
 
     async def _refuse(self, request: Request, response: Any) -> None:
+        address = self._address(request.method, request.url)
         if response.status_code < 400:
             where = self._secrets.redact_error(response.headers.get("location", "nowhere"))
-            raise HttpFailure(
-                f"HTTP {response.status_code}: redirects are not followed ({where})", response.status_code
-            )
+            text = f"HTTP {response.status_code}: redirects are not followed ({where})"
+            raise HttpFailure(text, response.status_code, address=address)
         body = b""
         async for part in response.aiter_bytes():
             body += part
@@ -377,8 +406,6 @@ class Http:
                 break
         status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
         excerpt, received = self._excerpt(body), self._excerpt(body, _MAX_BODY)
-        # Where nothing answers to a path or a method, the configured address may be wrong.
-        address = f"{request.method} {self._shown(request.url)}" if response.status_code in _ADDRESS_STATUSES else ""
         failure = HttpFailure(status, response.status_code, excerpt, received, address)
         if response.status_code in _PACED_STATUSES:
             failure.retry_after = retry_after(response.headers.get("retry-after"))
@@ -395,11 +422,12 @@ class Http:
                 parts.append(part)
                 if size > self._max_bytes:
                     message = f"the answer is larger than {self._max_bytes:,} bytes, the limit"
-                    raise BrokenResponse(message, 413, self._text_without_secrets(b"".join(parts)))
+                    raise self._broken_response(response, message, 413, b"".join(parts))
         except httpx2.RequestError as error:
             # The status has arrived, so the provider carried out the request: it is not a connection failure.
-            what = f"with a body cut off after {size:,} bytes: {self._secrets.redact_error(describe_exception(error))}"
-            failure = self._broken_response(response, what, b"".join(parts))
+            what = f"with a body cut off after {size:,} bytes: {self._reason(error)}"
+            status = response.status_code
+            failure = self._broken_response(response, f"HTTP {status} {what}", status, b"".join(parts))
             failure.retryable = True  # the runner still checks whether the tool may be repeated
             raise failure from error
         return b"".join(parts)
@@ -510,7 +538,7 @@ class Http:
         """Return the answer of a token URL; an error names its server and the reason, and nothing of the answer."""
         import httpx2
 
-        parts = urlsplit(url)
+        parts, address = urlsplit(url), self._address("POST", url)
         server = f"{self._place}: the token URL at {parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         fields = {"grant_type": "client_credentials", **({"scope": placement.scope} if placement.scope else {})}
         headers = {"Accept": "application/json", "Authorization": client_text}
@@ -523,11 +551,13 @@ class Http:
                 async for part in response.aiter_bytes():
                     body += part
                     if len(body) > _MAX_TOKEN_BYTES:
-                        raise HttpFailure(f"{server} answered more than {_MAX_TOKEN_BYTES:,} bytes", 413)
+                        raise HttpFailure(
+                            f"{server} answered more than {_MAX_TOKEN_BYTES:,} bytes", 413, address=address
+                        )
         except TimeoutError as error:
-            raise ConnectionError(f"{server} did not answer within {_TOKEN_SECONDS:g} s") from error
+            raise ConnectionFailed(f"{server} did not answer within {_TOKEN_SECONDS:g} s", address) from error
         except httpx2.RequestError as error:
-            raise ConnectionError(f"{server}: {self._secrets.redact_error(describe_exception(error))}") from error
+            raise ConnectionFailed(f"{server}: {self._reason(error)}", address) from error
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -543,7 +573,7 @@ class Http:
             why = ", and no access_token"
         else:
             why = f" with {kind if _MEDIA_TYPE.fullmatch(kind) else 'a body'}, not JSON"
-        raise HttpFailure(f"{server} answered HTTP {status}{why}", status)
+        raise HttpFailure(f"{server} answered HTTP {status}{why}", status, address=address)
 
     def _excerpt(self, body: bytes, size: int = _MAX_EXCERPT) -> str:
         """Return the beginning of a body, for an error."""

@@ -33,6 +33,7 @@ from ...values import Json
 from ..child_process import Child, inherited_environment, start, without_control_characters
 from ..module_result import ModuleFailed
 from ..output import Output, current_output
+from ..printed_end import printed_end
 from ..raw_result import MAX_TEXT, RawResult, UnusableResult, bounded
 from .paths import Impl, find
 
@@ -48,6 +49,7 @@ _SHORT_PING_TIMEOUT: Final = 0.3  # the same, for a process that may be blocked 
 _LAST_OUTPUT_TIMEOUT: Final = 10.0  # seconds to wait for the output of a process that ends
 _MAX_SENT_VALUES: Final = 512  # that the other side keeps
 _MAX_SENT_BYTES: Final = 200_000_000
+_MAX_PRINTED: Final = 4_000  # characters of what it printed, in an error
 _MAX_LINE: Final = 10_000  # bytes
 _INEXACT_INTEGER: Final = "contains an integer beyond 2^53, which JavaScript would round; pass it as text"
 _Frame = tuple[dict[str, Any], bytes]
@@ -268,7 +270,7 @@ class NodeProcess:
 
     async def _describe_end(self) -> str:
         end = await self._child.describe_end() or "closed its connection"
-        stderr = without_control_characters(self._child.stderr_tail()).strip()
+        stderr = printed_end(without_control_characters(self._child.stderr_tail()).strip(), _MAX_PRINTED)
         return f"{end}; its output ends with:\n{stderr}" if stderr else end
 
     # --- does a module block it? --------------------------------------------------------------

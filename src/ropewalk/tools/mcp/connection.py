@@ -29,6 +29,7 @@ from ...errors import ConfigError, ToolError
 from ...values import Json
 from ..child_process import Child, without_control_characters
 from ..definition import Definition
+from ..printed_end import printed_end
 from ..raw_result import RawResult, shortened
 from ..signature import hash_key
 from .auth_settings import resolved_auth
@@ -78,6 +79,7 @@ _SDK_LOGGERS: Final = (
 )
 _MAX_INPUT_ROUNDS: Final = 10  # results of one call that ask for input
 _MAX_LAST_LINES: Final = 1_500  # characters of stderr in an error, which people see whole
+_MAX_OUTPUT: Final = 4_000  # characters of stderr in the stack of a failure
 _LOG_WINDOW: Final = 60.0  # seconds
 _MAX_LOG_LINES: Final = 5  # per server and window
 _MAX_LOG_LINE: Final = 300  # characters
@@ -615,16 +617,19 @@ class Connection:
 
     def last_output(self) -> str:
         """Return the end of what the process has printed to stderr, without secrets."""
+        return self._printed_end(_MAX_OUTPUT)
+
+    def _printed_end(self, limit: int) -> str:
         text = "" if self._child is None else self._child.stderr_tail().strip()
-        return without_control_characters(self.secrets.redact_error(text))
+        return printed_end(without_control_characters(self.secrets.redact_error(text)), limit)
 
     def _describe(self, event: str, join: str = "", *, tail: bool = True) -> str:
         """Word an error of this server; with `tail`, add what it printed last."""
         text = f"{self.config}{join} {event}"
         if tail and self._streams is not None and self._streams.garbage:
             text += f"; it printed text that is not JSON-RPC: {self._streams.garbage!r}"
-        if tail and (stderr := self.last_output()):
-            text += f"; its stderr ends with:\n{_last_lines(stderr)}"
+        if tail and (stderr := self._printed_end(_MAX_LAST_LINES)):
+            text += f"; its stderr ends with:\n{stderr}"
         return without_control_characters(self.secrets.redact_error(text))
 
     @property
@@ -636,14 +641,6 @@ class Connection:
     def _address(self) -> str:
         """The address without user, password and query."""
         return re.sub(r"//[^/?#]*@", "//", self.config.url).partition("?")[0]
-
-
-def _last_lines(text: str) -> str:
-    """Return the last lines of a text that fit into a message: whole ones, or the end of the last one."""
-    if len(text) <= _MAX_LAST_LINES:
-        return text
-    end = text[-_MAX_LAST_LINES:]
-    return f"…\n{end.partition(chr(10))[2]}" if "\n" in end else f"…{end}"
 
 
 def _without_secrets(secrets: Secrets, answer: Any) -> Any:
