@@ -119,9 +119,9 @@ def test_a_stored_schedule_that_is_never_due_does_not_stop_the_others() -> None:
             handled.append(row.name)
             return False
 
-    async def start(schedule: Any, at: str) -> str:
+    async def start(schedule: Any, at: str) -> None:
         started.append(schedule["name"])
-        return at
+        return None
 
     clock = ScheduleClock(Rows(), "w", start, lambda name, at: f"{name}/{at}")  # type: ignore[arg-type]
     asyncio.run(clock.start_due_runs())
