@@ -243,7 +243,7 @@ def _files_of_pattern(directory: Path, pattern: str) -> Iterator[Path]:
             if not files and isdir(match):
                 yield match
     else:
-        yield path
+        yield from (path.suffix == ".py" and list(_definitions_in(path))) or (path,)
 
 
 def _definitions_in(file: Path) -> Iterator[Path]:

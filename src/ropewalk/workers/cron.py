@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from cronsim import CronSim, CronSimError
 
 from ..config.settings import CRON_NAMES, Schedule
-from ..errors import ConfigError, InvalidFlow, InvalidInput, NotFound, RopewalkError
+from ..errors import ConfigError, InvalidFlow, InvalidInput, NotFound, RopewalkError, display_path
 from ..values import did_you_mean
 
 _CHANGE_PRECISION: Final = timedelta(seconds=1)  # of the search for a change of clocks
@@ -153,7 +153,7 @@ def run_error(name: str, schedule: Schedule | None, error: RopewalkError, *, may
         return ConfigError(f"[schedules.{name}] {error}", place=schedule.where("input"))
     if isinstance(error, NotFound):
         return schedule_error(name, schedule, "flow", str(error))
-    texts = [f"{each.place.file}:{each.place.line}: {each}" if each.place else str(each) for each in error.problems]
+    texts = [f"{display_path(each.place.file)}:{each.place.line}: {each}" if each.place else str(each) for each in error.problems]
     return schedule_error(name, schedule, "flow", "; ".join(texts))
 
 

@@ -446,8 +446,9 @@ class Workers:
             return None
         except RopewalkError as error:
             name, configured = schedule["name"], self._app.settings.schedules
-            await self._record_failure(schedule, scheduled_run_id(name, at), error)
-            return run_error(name, configured.get(name), error, may_be_elsewhere=False)
+            reason = run_error(name, configured.get(name), error, may_be_elsewhere=False)
+            await self._record_failure(schedule, scheduled_run_id(name, at), reason)
+            return reason
         return None
 
     async def _record_failure(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL, Checked
-from ...config.project import CONFIG_FILE, find_config_file, read_config
+from ...config.project import CONFIG_FILE, find_config_file, read_config, flow_files
 from ...errors import InvalidFlow, NotFound, Problem, display_path, message_of
 from ...notations.registry import NOTATIONS, kind_of_file
 from ...source.document import render_problem
@@ -51,7 +51,8 @@ def validate(
         Path,
         Parameter(
             name="SOURCE",
-            help="Definitions: YAML or JSON files, FILE.py:NAME, or directories with an experience.yaml."
+            help="Definitions: YAML or JSON files, FILE.py:NAME, FILE.py for all plans in it, or directories with an"
+            " experience.yaml."
             " (default: ropewalk.toml and every definition of the project)",
         ),
     ],
@@ -92,7 +93,9 @@ def validate(
                 notify(line)
         return Answer()
 
-    for near, group in _group_by_project(sources, project):
+    # A Python file is a place of several definitions.
+    files = [file for each in sources for file in (flow_files(Path(), [str(each)]) if each.suffix == ".py" else [each])]
+    for near, group in _group_by_project(files, project):
         with_app(partial(work, named=group), near=near, project=project, store="memory", code=not no_code)
     # Flows that share a function report its problems, too. With --strict, warnings count as problems.
     findings.problems, findings.warnings = (
@@ -138,7 +141,8 @@ def _list_definitions(app: App) -> list[Path]:
     scheduled = [config.directory / schedule.flow for schedule in app.settings.schedules.values()]
     files = [Path(display_path(file)) for file in dict.fromkeys([*offered, *scheduled])]
     if not files and config.file is None:
-        raise UsageError(f"there is no definition and no {CONFIG_FILE} here; name the definitions to check")
+        advice = "name the definitions to check, or create a project: ropewalk new DIR"
+        raise UsageError(f"there is no definition and no {CONFIG_FILE} here; {advice}")
     return files
 
 
