@@ -224,7 +224,7 @@ def read_providers(
                 filled["openapi"] = str(directory / filled["openapi"])
             if not tools and "openapi" not in filled:
                 message = f"[providers.{name}] has no tools: it needs tools or an openapi document"
-                warnings.append(f"{_text_of(where())}: {message}")
+                warnings.append(f"{table.line_of(('providers', name))}: {message}")
             providers[name] = Provider(name=name, tools=tools, where=where, **filled)
     return providers
 

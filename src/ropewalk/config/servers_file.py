@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from dataclasses import field
+from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final

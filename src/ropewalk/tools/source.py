@@ -44,7 +44,8 @@ class Failures(dict[str, str]):
             problems, key = error.problems, error.key or usual_key
         if (where := self.places.get(name)) is not None:
             problems = [each if each.place else _placed(each, name, where, key) for each in problems]
-        self[name] = Reason("\n".join(map(render_problem, problems)), getattr(error, "remedy", None))
+        text = "\n".join(map(render_problem, problems))
+        self[name] = Reason(text, getattr(error, "remedy", None), problems[0].place)
 
 
 def _placed(problem: Problem, name: str, where: Callable[..., Place], key: Sequence[str]) -> Problem:

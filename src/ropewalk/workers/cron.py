@@ -144,8 +144,10 @@ _SETTING_ERRORS: Final = (ConfigError, InvalidFlow, InvalidInput, NotFound)
 
 def run_error(name: str, schedule: Schedule | None, error: RopewalkError, *, may_be_elsewhere: bool) -> RopewalkError:
     """Return the error of a scheduled run at the key of its schedule, unless its problems have places (elsewhere)."""
-    places = [problem.place for problem in getattr(error, "problems", ()) if problem.place is not None]
-    if schedule is None or schedule.where is None or (may_be_elsewhere and places):
+    problems = getattr(error, "problems", ())
+    places = [problem.place for problem in problems if problem.place is not None]
+    is_special = any(problem.keyword for problem in problems)  # its caller looks at the keyword
+    if schedule is None or schedule.where is None or (may_be_elsewhere and (places or is_special)):
         return error
     if not isinstance(error, _SETTING_ERRORS) or any(place.file == schedule.where().file for place in places):
         return error
@@ -153,7 +155,10 @@ def run_error(name: str, schedule: Schedule | None, error: RopewalkError, *, may
         return ConfigError(f"[schedules.{name}] {error}", place=schedule.where("input"))
     if isinstance(error, NotFound):
         return schedule_error(name, schedule, "flow", str(error))
-    texts = [f"{display_path(each.place.file)}:{each.place.line}: {each}" if each.place else str(each) for each in error.problems]
+    texts = [
+        f"{display_path(each.place.file)}:{each.place.line}: {each}" if each.place else str(each)
+        for each in error.problems
+    ]
     return schedule_error(name, schedule, "flow", "; ".join(texts))
 
 

@@ -289,7 +289,9 @@ class Workers:
     async def _warn_of_broken_schedules(self) -> None:
         for name, error in (await self.broken()).items():
             schedule = self._app.settings.schedules[name]
-            log.warning("%s; the schedule %s cannot run", run_error(name, schedule, error, may_be_elsewhere=False), name)
+            log.warning(
+                "%s; the schedule %s cannot run", run_error(name, schedule, error, may_be_elsewhere=False), name
+            )
 
     def list(self) -> list[WorkerRow]:
         """Return the workers of the store, oldest first.

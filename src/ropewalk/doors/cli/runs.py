@@ -121,7 +121,10 @@ def ls(
     return with_app(work, project=project, store=store, tools=False)
 
 
-_NEXT_STEP: Final = {True: "match; to list all of them: ropewalk runs ls", False: "yet; to start one: ropewalk run FILE"}
+_NEXT_STEP: Final = {
+    True: "match; to list all of them: ropewalk runs ls",
+    False: "yet; to start one: ropewalk run FILE",
+}
 """What to do without a run in the list, by whether filters hide some."""
 
 
@@ -129,7 +132,7 @@ def _note_missing(store: MissingStore, project: Path | None) -> bool:
     """Say where no store is yet, if the user chose the place or if there is no project; return True if so."""
     note = None if store.is_explicit else no_project_note(project)
     if store.is_explicit:
-        notify(f"there is no store at {store.path} yet")
+        notify(f"there is no store at {store.path} yet; the first run creates it: ropewalk run FILE")
     elif note is not None:
         notify(f"there is no store at {store.path}: {note}")
     return store.is_explicit or note is not None

@@ -22,7 +22,7 @@ from cyclopts import Parameter
 from ...app.executing import executing
 from ...app.project_versions import ProjectVersions
 from ...app.runs.recovery import recovering
-from ...config.project import read_config
+from ...config.project import read_config, with_python_flows
 from ...config.settings import Config
 from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
@@ -210,7 +210,7 @@ def mcp(
     """
     if find_spec("mcp") is None:
         raise ConfigError(f"`ropewalk mcp` needs the package mcp: {install_command('mcp')}")
-    near = files[0] if files else None
+    near, files = files[0] if files else None, tuple(with_python_flows(files))
     config = read_config(directory(near, project))
     options: dict[str, Any] = {"tools": tools, "gateway": gateway, "max_listed": max_listed}
     options = {key: value for key, value in options.items() if value is not None}

@@ -141,7 +141,9 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
 
 
 _NO_WORKERS: Final = "no workers; to start one: ropewalk worker (or ropewalk serve, which also executes queued runs)"
-_NO_SCHEDULES: Final = 'no schedules; to add one, write [schedules.NAME] with cron = "0 9 * * *" and flow in ropewalk.toml'
+_NO_SCHEDULES: Final = (
+    'no schedules; to add one, write [schedules.NAME] with cron = "0 9 * * *" and flow in ropewalk.toml'
+)
 
 
 def _is_not_made(app: App) -> bool:
@@ -155,7 +157,11 @@ def _all_schedules(app: App, project: Path | None) -> list[ScheduleRow]:
     from ...workers.schedules import configured_row
 
     configured = read_config(directory(None, project)).worker_settings.schedules
-    stored = {} if _is_not_made(app) or (configured and isinstance(app.store, MissingStore)) else {row.name: row for row in app.schedules.list()}
+    stored = (
+        {}
+        if _is_not_made(app) or (configured and isinstance(app.store, MissingStore))
+        else {row.name: row for row in app.schedules.list()}
+    )
     faults = schedule_faults(configured)  # no worker stores these
     valid = {name: configured_row(name, schedule) for name, schedule in configured.items() if name not in faults}
     rows = valid | stored

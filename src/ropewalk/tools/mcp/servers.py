@@ -196,9 +196,8 @@ class McpServers:
             *(link.connect(CLIENT.get(), now=True) for link in links), return_exceptions=True
         )
         for link, result in zip(links, results, strict=True):
-            if isinstance(result, Exception):
-                if link.config.name not in self.failures:
-                    self.failures.record(link.config.name, result, link.config.transport)
+            if isinstance(result, Exception) and link.config.name not in self.failures:
+                self.failures.record(link.config.name, result, link.config.transport)
 
     async def call_tool(
         self,

@@ -304,7 +304,9 @@ class _Reader:
             return original, original
         if _UNSAFE_CHARACTERS.search(renamed) or not 0 < len(renamed) <= _MAX_NAME:
             allowed = f"1 to {_MAX_NAME} characters of [A-Za-z0-9_.-]"
-            raise ConfigError(f"{self._settings.place}: rename: {renamed!r} is not {allowed}").at_key("rename", original)
+            raise ConfigError(f"{self._settings.place}: rename: {renamed!r} is not {allowed}").at_key(
+                "rename", original
+            )
         return original, self._unique(renamed, method)
 
     def _unique(self, text: str, fallback: str) -> str:
