@@ -133,3 +133,78 @@ def test_two_tools_of_one_name_in_modules_are_told_at_the_line_of_the_second(tmp
     where = project(tmp_path, '[tools]\nmodules = ["rw_first_f", "rw_second_f"]\n')
     with pytest.raises(ConfigError, match=r"rw_second_f\.py:5:1: tool 'f' is registered with another definition"):
         App.open(where, store="memory")
+
+
+DOCUMENT = """openapi: 3.0.0
+info: {title: t, version: "1"}
+servers: [{url: "http://127.0.0.1:9/{part}", variables: {part: {default: a}}}]
+paths: {/a: {get: {operationId: one, responses: {"200": {description: ok}}}}}
+"""
+REMOTE = "http://127.0.0.1:9/x.yaml"
+SETTINGS = [
+    ("providers", 'openapi = "a.yaml"\ninclude = [\n "one",\n "nope",\n]', 5),
+    ("providers", 'openapi = "a.yaml"\nexclude = ["nope"]', 3),
+    ("providers", 'openapi = "a.yaml"\nread_only = ["nope"]', 3),
+    ("providers", 'openapi = "a.yaml"\nrename = {nope = "x"}', 3),
+    ("providers", 'openapi = "a.yaml"\nrename = {one = "x y"}', 3),
+    ("providers", 'openapi = "a.yaml"\n[providers.s.rename]\nnope = "x"', 4),
+    ("providers", 'openapi = "a.yaml"\nserver_variables = {nope = "x"}', 3),
+    ("providers", 'openapi = "a.yaml"\ncredentials = {nope = "x"}', 3),
+    ("providers", 'timeout = 3\nopenapi = "gone.yaml"', 3),
+    ("providers", f'timeout = 3\nopenapi = "{REMOTE}"', 3),
+    ("providers", 'openapi = "a.yaml"\nurl = "odd"', 3),
+    ("providers", 'url = "http://x"\nheaders = {"a b" = "x"}', 3),
+    ("providers", 'url = "http://x"\ntools = [{name = "a b"}]', 3),
+    ("providers", 'url = "http://x"\nheaders = {A = "${NOT_SET}"}', 3),
+    ("mcp", 'timeout = 3\nurl = "odd"', 3),
+    ("mcp", 'timeout = 3\nurl = "http://127.0.0.1:9/"', 3),
+    ("mcp", 'timeout = 3\ncommand = "/no/such/program"', 3),
+    ("mcp", 'url = "http://x"\nauth = "odd"', 3),
+    ("mcp", 'command = "x"\nenv = {"A=B" = "x"}', 3),
+    ("mcp", 'command = "x"\nheaders = {A = "x"}', 3),
+    ("mcp", 'command = "x"\nargs = ["${NOT_SET}"]', 3),
+    ("backends", 'kind = "odd"', 1),
+]
+
+
+async def reasons(where: Path) -> dict[str, str]:
+    async with App.open(where, store="memory") as app:
+        await app.connect()
+        return dict(app.toolbox.failures)
+
+
+@pytest.mark.parametrize(("section", "text", "line"), SETTINGS)
+def test_each_wrong_setting_of_a_source_begins_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str, text: str, line: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.yaml").write_text(DOCUMENT, encoding="utf-8")
+    project(tmp_path, f"[{section}.s]\n{text}\n")
+    [reason] = asyncio.run(reasons(tmp_path)).values()
+    assert reason.startswith(f"ropewalk.toml:{line}:"), reason
+    assert "x y" not in text or "\n" not in reason, "a line may hold a secret"
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"url": "odd"},
+        {"url": "http://127.0.0.1:9/"},
+        {"command": "/no/such/program"},
+        {"command": "x", "args": ["${NOT_SET}"]},
+        {"command": "x", "disabledTools": "a,b"},
+        {"url": "http://x", "headers": {"a b": "x"}},
+    ],
+)
+@pytest.mark.parametrize("is_agreed", [True, False])
+def test_each_wrong_setting_of_a_servers_file_begins_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: dict[str, Any], is_agreed: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROPEWALK_TRUST", "all" if is_agreed else "")
+    text = json.dumps({"mcpServers": {"s": server}}, indent=1)
+    (tmp_path / ".mcp.json").write_text(text, encoding="utf-8")
+    [reason] = asyncio.run(reasons(tmp_path)).values()
+    *_, key = server
+    line = next(n for n, line in enumerate(text.splitlines(), 1) if f'"{key}"' in line)
+    assert reason.startswith((f".mcp.json:{line}:", f".mcp.json:{line + 1}:") if is_agreed else ".mcp.json:"), reason

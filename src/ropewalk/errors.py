@@ -315,6 +315,14 @@ class UnsupportedSchema(RopewalkError):
 class ConfigError(RopewalkError):
     """The configuration is wrong; `problems` lists everything that is, `place` is where the first problem is."""
 
+    key: tuple[str, ...] = ()
+    """The setting that is wrong, inside the settings of its server, provider or backend."""
+
+    def at_key(self, *key: str) -> Self:
+        """Set the key, unless it is known; return this error."""
+        self.key = self.key or key
+        return self
+
     def __init__(self, message: str | Sequence[Problem], *, place: Place | None = None) -> None:
         if isinstance(message, str):
             message = [Problem(path="", message=message, place=place)]

@@ -244,6 +244,30 @@ def test_a_python_file_is_no_document(project):
     assert "flows.py:NAME" in done.err
 
 
+PLANS = """from ropewalk import plan
+
+@plan
+async def first(x: int) -> int:
+    return x
+
+@plan
+async def second(x: int) -> int:
+    return x
+"""
+
+
+def test_a_python_file_with_several_plans_names_each_with_its_line(project):
+    project.write("two.py", PLANS)
+    for words in (("run", "two.py", "x=1"), ("preview", "two.py"), ("graph", "two.py")):
+        done = project(*words)
+        assert (done.code, "two.py:first (line 4), two.py:second (line 8)" in done.err) == (3, True), (words, done.err)
+    assert project("validate", "two.py").out == "two.py:first: valid\ntwo.py:second: valid\n"
+    project.write("two.py", PLANS.replace("return x\n\n", "return y\n\n"))
+    done = project("validate", "two.py")
+    assert (done.code, "two.py:5:" in done.err) == (3, True)
+    assert "not a recorded test" in project("test", "two.py").err
+
+
 def test_the_type_of_a_composites_result_has_its_place(project):
     text = "kind: composite\nname: c\noutputSchema: {type: string}\nsteps: [{tool: add, inputMapping: {a: 1}}]\n"
     project.write("add.yaml", text)
@@ -278,7 +302,7 @@ def test_validate_says_of_a_tool_that_is_not_there_what_run_says(project: Any, k
     checked, refused = project("validate", "x.yaml", "--allow-missing-tools"), project("run", "x.yaml")
     assert (checked.code, refused.code) == (0, 3)
     said = refused.err.splitlines()[0]
-    assert "tool 'gone:away': MCP server 'gone': no program 'no-such-program' on the PATH" in said
+    assert "tool 'gone:away': ropewalk.toml:2:1: MCP server 'gone': no program 'no-such-program' on the PATH" in said
     assert checked.out.splitlines()[0] == f"warning: {said}"
     assert checked.out.splitlines()[-1] == "x.yaml: valid, but cannot run: 1 unknown tool"
     assert said in project("validate", "x.yaml").err.splitlines()

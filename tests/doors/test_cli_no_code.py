@@ -132,7 +132,8 @@ def test_the_list_of_tools_says_who_has_not_agreed_to_servers_and_how_to(project
         "no tools; nobody has agreed to these servers yet: s; to agree to them: ropewalk trust, or set ROPEWALK_TRUST=all; "
         "these cannot be used: old\n"
     )
-    assert "! s: not started, because nobody has agreed" in text
+    assert ".mcp.json:1:" in text
+    assert ": not started, because nobody has agreed" in text
     assert "did not answer" not in text
 
 

@@ -80,3 +80,21 @@ def test_a_project_that_cannot_be_written_is_a_plain_error(project, place):
     assert "cannot write" in done.err
     assert "Traceback" not in done.err
     assert "internal error" not in done.err
+
+
+def test_each_empty_list_says_how_to_get_its_first_entry(project, tmp_path_factory):
+    empty = tmp_path_factory.mktemp("empty")
+    (empty / "ropewalk.toml").write_text("")
+    for words, step in (
+        (("runs", "ls"), "ropewalk run FILE"),
+        (("runs", "ls", "--status", "failed"), "ropewalk run FILE"),
+        (("overview",), "ropewalk run FILE"),
+        (("workers", "ls"), "ropewalk worker"),
+        (("schedules", "ls"), "[schedules.NAME]"),
+        (("tools", "ls"), "[tools]"),
+        (("tools", "stats"), "ropewalk run FILE"),
+    ):
+        done = project(*words, cwd=empty)
+        assert (done.code, step in done.out) == (0, True), (words, done.out, done.err)
+    (empty / "ropewalk.toml").unlink()
+    assert "ropewalk new DIR" in project("validate", cwd=empty).err

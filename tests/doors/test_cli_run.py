@@ -192,7 +192,7 @@ def test_runs_are_listed_newest_first_and_shown(project):
     assert [row["runId"] for row in listed] == ["r2", "r1"]
     assert {"runId", "name", "kind", "status", "startTime", "endTime", "resultCount", "errorCount"} <= set(listed[0])
     assert [row["runId"] for row in project("runs", "ls", "--json", "--limit", "1").data] == ["r2"]
-    assert project("runs", "ls", "--status", "failed").out == "no runs\n"
+    assert project("runs", "ls", "--status", "failed").out == "no runs match; to list all of them: ropewalk runs ls\n"
     assert "r2" in project("runs", "ls").out
     shown = project("runs", "show", "r1", "--json").data
     assert shown["status"] == "completed"

@@ -360,9 +360,9 @@ async def test_a_server_that_fails_to_start_is_shown_and_the_last_good_version_s
         reload = await project.change({"ropewalk.toml": wrong, helper: 'WORD = "new"'})  # it is added
         dev.report(reload, "the last good version")
         said = capsys.readouterr().err
-        assert "ropewalk.toml:3:2: MCP server 'm': no program 'no-program-of-this-name' on the PATH" in said
+        assert "ropewalk.toml:4:1: MCP server 'm': no program 'no-program-of-this-name' on the PATH" in said
         assert "the last good version" in said
-        assert (await project.listed())[1] == ["ropewalk.toml:3"]
+        assert (await project.listed())[1] == ["ropewalk.toml:4"]
         assert await project.say() == "old x"
         await project.change({"ropewalk.toml": right})
         assert (await project.listed())[1] == []
@@ -377,9 +377,9 @@ async def test_a_server_that_fails_to_start_is_shown_and_the_last_good_version_s
         await project.change({"ropewalk.toml": settings_of("sh", "-c", "read line; exit 3")})
         await until(lambda: project.late)
         assert await project.say() == "third x"
-        assert (await project.listed())[1] == ["ropewalk.toml:3"]
+        assert (await project.listed())[1] == ["ropewalk.toml:4"]
         assert not (await project.change({"talk.json": chain()})).problems
-        assert (await project.listed())[1] == ["ropewalk.toml:3"]
+        assert (await project.listed())[1] == ["ropewalk.toml:4"]
 
 
 async def test_a_provider_whose_document_becomes_wrong_keeps_its_last_good_one(project: Project) -> None:

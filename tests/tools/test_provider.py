@@ -230,7 +230,7 @@ def test_an_openapi_document_beside_the_project_is_told_of_as_it_is_named_there(
     told = asyncio.run(case())
     line = next(n for n, text in enumerate(named.splitlines(), 1) if "lost.json" in text)
     assert told["bad"].startswith("bad: pets.json:2:12: provider 'bad': openapi: expected a key in double quotes")
-    assert told["lost"] == f"provider 'lost': openapi: no file 'specs/lost.json' (ropewalk.toml:{line})"
+    assert told["lost"] == f"ropewalk.toml:{line}:1: provider 'lost': openapi: no file 'specs/lost.json'"
 
 
 def test_provider_of_ones_own_is_called_with_the_ids() -> None:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ropewalk.config.settings import Schedule
-from ropewalk.errors import ConfigError
+from ropewalk.errors import ConfigError, Place
 from ropewalk.journal.sql.timetable import TimetableRow
 from ropewalk.workers.cron import due_times, next_due, schedule_faults
 from ropewalk.workers.schedules import ScheduleClock, decide_due_times
@@ -119,13 +119,36 @@ def test_a_stored_schedule_that_is_never_due_does_not_stop_the_others() -> None:
             handled.append(row.name)
             return False
 
-    async def start(schedule: Any, at: str) -> str:
+    async def start(schedule: Any, at: str) -> None:
         started.append(schedule["name"])
-        return at
 
     clock = ScheduleClock(Rows(), "w", start, lambda name, at: f"{name}/{at}")  # type: ignore[arg-type]
     asyncio.run(clock.start_due_runs())
     assert (started, handled) == (["s"], ["s"])
+
+
+def test_a_missed_run_that_cannot_begin_is_reported_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    missed = row("run_once", 60)
+
+    class Rows:
+        def reserve_due(self, *_: Any) -> Any:
+            return 600.0, [missed]
+
+        def advance(self, *_: Any) -> bool:
+            return True
+
+    async def start(schedule: Any, at: str) -> ConfigError:
+        return ConfigError("[schedules.s] flow: no file 'gone.yaml'", place=Place("ropewalk.toml", 3, 1))
+
+    clock = ScheduleClock(Rows(), "w", start, lambda name, at: f"{name}/{at}")  # type: ignore[arg-type]
+    asyncio.run(clock.start_due_runs())
+    *merged, last = caplog.messages
+    assert last == (
+        "ropewalk.toml:3:1: [schedules.s] flow: no file 'gone.yaml'; the schedule s was due at"
+        " 1970-01-01T00:09:00+00:00 while no worker was connected,"
+        " but its run could not begin: correct this, then start a run of the schedule"
+    )
+    assert all("could not begin" in message for message in merged)
 
 
 @pytest.mark.campaign("properties")

@@ -67,8 +67,9 @@ def test_a_schedule_that_cannot_run_is_a_failed_run_each_time_it_is_due(crew: St
     while "[schedules.never] cron: " not in (said := worker.stderr.readline()):
         assert said, "the worker has ended"
     assert "ropewalk.toml:6:1: " in said
-    while "the schedule often cannot run: " not in (said := worker.stderr.readline()):
+    while "; the schedule often cannot run" not in (said := worker.stderr.readline()):
         assert said, "the worker has ended"
+    assert ": [schedules.often] flow: no file" in said
     assert "gone.yaml" in said
     scene.until(lambda: bool(starts(scene)))
     assert scene.run("schedules", "pause", "often").code == 0

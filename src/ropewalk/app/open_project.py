@@ -12,17 +12,16 @@ from ..config.modules import import_tools
 from ..config.project import LOCK_FILE, read_config
 from ..config.settings import NO_EMBEDDER, PlanSettings
 from ..config.toml import TomlFile, file_exists
-from ..errors import Action, ConfigError, InvalidTool, Place, Problem, Remedy
+from ..errors import Action, ConfigError, InvalidTool, Place, Remedy
 from ..errors import display_path as shown
 from ..journal.address import StoreOpener
-from ..source.document import render_problem
 from ..tools.tool import Tool, tool_of
 from ..tools.toolbox import Toolbox
 from .flow_list import FlowList
 from .flow_tools import FlowTools
 
 if TYPE_CHECKING:
-    from ..config.settings import BackendSource, Config
+    from ..config.settings import Config
     from ..journal.protocol import Store
     from .context import Context
     from .jobs import Jobs
@@ -177,11 +176,14 @@ def _read_undos(config: Config, toolbox: Toolbox) -> None:
 
 def _open_sources(config: Config, toolbox: Toolbox) -> None:
     """Name the servers, providers and backends of a project; why one cannot be used is in `toolbox.failures`."""
+    failures = toolbox.failures
+    sources: dict[str, Any] = {**config.servers, **config.providers, **config.backends}
+    failures.places.update({name: source.where for name, source in sources.items() if source.where is not None})
     for name, server in config.servers.items():
         try:
             toolbox.add_mcp(name, _set_fields(server))
         except ConfigError as error:  # one server never stops the others
-            toolbox.failures[name] = str(error)
+            failures.record(name, error, "url" if server.url else "command")
     if toolbox.servers is not None:
         from ..tools.mcp.list_cache import user_cache
 
@@ -192,38 +194,24 @@ def _open_sources(config: Config, toolbox: Toolbox) -> None:
             if provider.openapi and Path(provider.openapi).is_absolute():  # no address; told of by its short name
                 arguments["openapi"] = Path(shown(Path(provider.openapi)))
             toolbox.add_provider(name, arguments)
-        except ConfigError as error:  # nor one provider
-            toolbox.failures[name] = "\n".join(map(render_problem, error.problems)) + _provider_place(
-                config, name, error
-            )
-        except InvalidTool as error:
-            toolbox.failures[name] = str(error)
+        except (ConfigError, InvalidTool) as error:  # nor one provider
+            failures.record(name, error, "openapi" if provider.url is None else "url")
     for name, source in config.backends.items():
         try:
             toolbox.add_source(source.kind, name, source.settings)
-        except ConfigError as error:
-            toolbox.failures[name] = "\n".join(render_problem(_placed(source, problem)) for problem in error.problems)
-        except InvalidTool as error:
-            toolbox.failures[name] = str(error)
-    toolbox.failures.update(config.failures)
+        except (ConfigError, InvalidTool) as error:
+            failures.record(name, error)
+    failures.update(config.failures)
     if config.untrusted is not None:
         from ..tools.mcp.login_errors import Reason
 
         for name in config.untrusted.servers:
             if name in config.failures:
-                toolbox.failures[name] = Reason(config.failures[name], Remedy(Action.TRUST, {}))
+                failures[name] = Reason(config.failures[name], Remedy(Action.TRUST, {}))
     for doubt in config.warnings:
         import logging
 
         logging.getLogger("ropewalk.config").warning("%s", doubt)
-
-
-def _placed(source: BackendSource, problem: Problem) -> Problem:
-    """Give a problem of a backend's settings the line of ropewalk.toml that has the setting."""
-    if problem.place is not None or source.place is None:
-        return problem
-    place = source.place(problem.path.removeprefix(f"backends.{source.name}").strip("."))
-    return replace(problem, place=place)
 
 
 def _is_tool(value: Any) -> bool:
@@ -240,15 +228,7 @@ def _definition_place(tool: Any) -> Place | None:
     return None if code is None else Place(shown(Path(code.co_filename)), code.co_firstlineno, 1)
 
 
-def _provider_place(config: Config, name: str, error: ConfigError) -> str:
-    """Return where `ropewalk.toml` has the setting of a provider that an error names, in parentheses."""
-    if config.file is None or error.place is not None:
-        return ""
-    key = str(error).removeprefix(f"provider {name!r}: ").partition(":")[0]
-    return f" ({TomlFile(config.file).line_of(('providers', name, key))})"
-
-
 def _set_fields(setting: Any) -> dict[str, Any]:
     """Return the fields of a setting that are set, as a dict like the one in the file."""
-    fields = {name: value for name, value in asdict(setting).items() if name != "name"}
+    fields = {name: value for name, value in asdict(setting).items() if name not in ("name", "where")}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, (), {}, "")}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.modules import describe_import_error, printing_to_stderr
+from ..config.python_flows import python_flows
 from ..errors import InvalidFlow, NotFound, Place, Problem
 from ..values import did_you_mean, digest
 
@@ -65,8 +66,12 @@ def describe_python_file(file: str) -> Problem:
             Path(file), start, f"{file}:{plans[0] if len(plans) == 1 else 'NAME'}" if plans else ""
         )
     if plans or not any(map(_is_plan_statement, tree.body)):
-        name = plans[0] if len(plans) == 1 else "NAME"
-        message = f"a Python file is not a document; name the flow in it: {file}:{name}"
+        lines = _lines_of_names(tree)
+        flows = [f"{file}:{name} (line {lines[name]})" for name in python_flows(Path(file)) or plans if name in lines]
+        named = f"one of its flows: {', '.join(flows)}" if len(flows) > 1 else f"the flow in it: {file}:NAME"
+        if len(plans) == len(flows) == 1:
+            named = f"the flow in it: {file}:{plans[0]}"
+        message = f"a Python file is not a document; name {named}"
     else:
         name = re.sub(r"\W", "_", Path(file).stem)
         message = (
@@ -94,6 +99,17 @@ def _tree_of(file: Path) -> ast.Module:
     except (SyntaxError, ValueError, OSError):
         return ast.Module([], [])
     return tree
+
+
+def _lines_of_names(tree: ast.Module) -> dict[str, int]:
+    """Return the line that first binds each name of a file: a function, or a variable."""
+    lines: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncFunctionDef):
+            lines.setdefault(node.name, node.lineno)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            lines.setdefault(node.id, node.lineno)
+    return lines
 
 
 def _find_loop_start(tree: ast.Module) -> ast.Call | None:

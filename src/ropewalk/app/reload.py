@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config.modules import describe_import_error, fresh_modules, imported_files
-from ..config.toml import TomlFile
 from ..errors import Action, ConfigError, InvalidFlow, Problem, RopewalkError, display_path
 from ..fast_dataclass import dataclass
 from ..tools.directory.paths import MODULES
@@ -209,17 +208,12 @@ class Reloader:
 
     def _source_problems(self, app: App, names: Mapping[str, str]) -> Sequence[Problem]:
         """Return why sources of a version cannot be used."""
-        failures, file = app.toolbox.failures, self.config.file
-        failed = [name for name in names if name in failures]
-        table = TomlFile(file if failed and file is not None and file.is_file() else None)
-        problems = []
-        for name in failed:
-            message, section = str(failures[name]), names[name]
-            # Another program's file has no such table, and some messages begin with their place.
-            has_place = name in table.data.get(section, {}) and not message.startswith(f"{table.name}:")
-            place = table.place_of((section, name)) if has_place else None
-            remedy = getattr(failures[name], "remedy", None)
-            problems.append(Problem(path="", message=message, place=place, keyword=NOT_CONNECTED, remedy=remedy))
+        failures, problems = app.toolbox.failures, []
+        for reason in (failures[name] for name in names if name in failures):
+            place, remedy = getattr(reason, "place", None), getattr(reason, "remedy", None)
+            start = "" if place is None else f"{display_path(place.file)}:{place.line}:{place.column}: "
+            problem = Problem(path="", message=reason.removeprefix(start), place=place, remedy=remedy)
+            problems.append(replace(problem, keyword=NOT_CONNECTED))
         return problems
 
     async def _check(self, paths: Iterable[Path]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import filter as filter_names
 from os.path import isdir, isfile
@@ -243,7 +243,12 @@ def _files_of_pattern(directory: Path, pattern: str) -> Iterator[Path]:
             if not files and isdir(match):
                 yield match
     else:
-        yield path
+        yield from with_python_flows([path])
+
+
+def with_python_flows(files: Iterable[Path]) -> list[Path]:
+    """Return files, with the flows `FILE.py:NAME` of a Python file in place of it; one without flows stays."""
+    return [each for file in files for each in (file.suffix == ".py" and list(_definitions_in(file))) or [file]]
 
 
 def _definitions_in(file: Path) -> Iterator[Path]:

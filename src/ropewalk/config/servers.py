@@ -14,7 +14,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -24,7 +23,6 @@ from ..values import did_you_mean
 from .settings import (
     TRUST_HINTS,
     BackendSource,
-    Location,
     McpServer,
     Provider,
     Queue,
@@ -79,9 +77,8 @@ def read_servers(
                 table.raise_at(("mcp", name), f"[mcp.{name}] needs either a command or a url")
             servers.pop(name, None)
             failures.pop(name, None)
-            _add_unless_disabled(servers, failures, name, values, directory, environ)
-            if name in failures:
-                failures[name] += _place_of_variable(table, ("mcp", name), values, environ)
+            where = _locate_keys(table, ("mcp", name))
+            _add_unless_disabled(servers, failures, name, values, directory, environ, where)
     return servers, untrusted
 
 
@@ -131,10 +128,11 @@ def _read_file(
     # The project itself has named the file, or a person has agreed.
     if not found.servers or name is not None or is_imported or is_trusted(found, environ):
         for server, values in found.servers.items():
-            _add_unless_disabled(servers, failures, server, values, file.parent, environ, found.inputs)
+            where = found.places[server]
+            _add_unless_disabled(servers, failures, server, values, file.parent, environ, where, found.inputs)
         return None
     for server in found.servers:
-        failures[server] = NOT_TRUSTED
+        failures[server] = f"{_text_of(found.places[server]())}: {NOT_TRUSTED}"
     return found
 
 
@@ -145,6 +143,7 @@ def _add_unless_disabled(
     settings: Mapping[str, Any],
     directory: Path,
     environ: Mapping[str, str],
+    where: Callable[..., Place],
     inputs: Mapping[str, Input] = MappingProxyType({}),
 ) -> None:
     """Add a server to `servers`, or to `failures` if it reads a variable that is not set."""
@@ -156,7 +155,7 @@ def _add_unless_disabled(
     except KeyError as unset:
         asked = inputs.get(unset.args[0])
         description = f" ({asked.description})" if asked is not None else ""
-        failures[name] = f"{_unset_message(unset)}{description}"
+        failures[name] = f"{_unset_message(unset, settings, environ, where)}{description}"
         return
     tools, exclude_tools = values["tools"], values["exclude_tools"] or ()
     if tools == []:
@@ -180,23 +179,28 @@ def _add_unless_disabled(
         questions=settings.get("questions"),
         tools=None if tools is None else tuple(tools),
         exclude_tools=tuple(exclude_tools),
+        where=where,
     )
 
 
-def _unset_message(unset: KeyError) -> str:
-    return f"environment variable {unset.args[0]} is not set"
-
-
-def _place_of_variable(
-    table: TomlFile, key_path: tuple[str, ...], settings: Mapping[str, Any], environ: Mapping[str, str]
+def _unset_message(
+    unset: KeyError, settings: Mapping[str, Any], environ: Mapping[str, str], where: Callable[..., Place]
 ) -> str:
-    """Return the place of the first setting with a variable that is not set, in parentheses."""
-    for key, value in settings.items():
-        try:
-            _fill_variables(value, environ)
-        except KeyError:
-            return f" ({table.line_of((*key_path, key))})"
-    return ""
+    """Say which variable is not set, at the place of the first setting that reads one."""
+    keys = [key for key, value in settings.items() if _reads_unset(value, environ)]
+    return f"{_text_of(where(*keys[:1]))}: environment variable {unset.args[0]} is not set"
+
+
+def _reads_unset(value: Any, environ: Mapping[str, str]) -> bool:
+    try:
+        _fill_variables(value, environ)
+    except KeyError:
+        return True
+    return False
+
+
+def _text_of(place: Place) -> str:
+    return f"{place.file}:{place.line}:{place.column}"
 
 
 def read_providers(
@@ -205,6 +209,7 @@ def read_providers(
     """Read the `[providers.NAME]` tables."""
     providers: dict[str, Provider] = {}
     for name in table.get_table(("providers",)):
+        where = _locate_keys(table, ("providers", name))
         with table.collecting_errors():
             values = _check_provider(table, name)
             tools = tuple(values.pop("tools", ()))
@@ -213,14 +218,14 @@ def read_providers(
             try:
                 filled = {key: _fill_setting(key, value, environ) for key, value in values.items()}
             except KeyError as unset:
-                failures[name] = _unset_message(unset) + _place_of_variable(table, ("providers", name), values, environ)
+                failures[name] = _unset_message(unset, values, environ, where)
                 continue
             if "openapi" in filled and not filled["openapi"].startswith(("http://", "https://")):
                 filled["openapi"] = str(directory / filled["openapi"])
             if not tools and "openapi" not in filled:
                 message = f"[providers.{name}] has no tools: it needs tools or an openapi document"
                 warnings.append(f"{table.line_of(('providers', name))}: {message}")
-            providers[name] = Provider(name=name, tools=tools, **filled)
+            providers[name] = Provider(name=name, tools=tools, where=where, **filled)
     return providers
 
 
@@ -240,6 +245,7 @@ def read_backends(table: TomlFile, environ: Mapping[str, str], failures: dict[st
     # The kind of each checks its other keys, once it is registered.
     sources: dict[str, BackendSource] = {}
     for name in table.get_table(("backends",)):
+        where = _locate_keys(table, ("backends", name))
         with table.collecting_errors():
             # The tool ids of a backend begin with its name, so no server or provider may have the same name.
             settings = dict(table.get_table(("backends", name)))
@@ -259,17 +265,10 @@ def read_backends(table: TomlFile, environ: Mapping[str, str], failures: dict[st
             try:
                 filled = _fill_variables(settings, environ)
             except KeyError as unset:
-                failures[name] = _unset_message(unset) + _place_of_variable(
-                    table, ("backends", name), settings, environ
-                )
+                failures[name] = _unset_message(unset, settings, environ, where)
                 continue
-            place = partial(_place_of_key, table, name)
-            sources[name] = BackendSource(name=name, kind=kind, settings=filled, place=place)
+            sources[name] = BackendSource(name=name, kind=kind, settings=filled, where=where)
     return sources
-
-
-def _place_of_key(table: TomlFile, name: str, key: str) -> Place:
-    return table.place_of(("backends", name, *key.split(".")) if key else ("backends", name))
 
 
 def _fill_variables(value: Any, environ: Mapping[str, str]) -> Any:
@@ -341,8 +340,8 @@ def _read_schedule(table: TomlFile, name: str) -> Schedule:
     return Schedule(**values, where=_locate_keys(table, key_path))
 
 
-def _locate_keys(table: TomlFile, key_path: tuple[str, ...]) -> Location:
-    return lambda key: table.place_of((*key_path, key))
+def _locate_keys(table: TomlFile, key_path: tuple[str, ...]) -> Callable[..., Place]:
+    return lambda *keys: table.place_of((*key_path, *keys))
 
 
 def _check_required(

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from ..source.load import decoded, load, read_bytes
 from ..source.locations import Limits
 from ..values import did_you_mean, distinct_names
 from .settings import INPUT_PREFIX, SECRET_INPUT_PREFIX
-from .toml import SERVER_KEYS, file_exists
+from .toml import SERVER_KEYS, TomlFile, file_exists
 
 _SECTIONS: Final = (
     ("mcpServers",), ("servers",), ("mcp", "servers"), ("mcp.servers",), ("context_servers",), ("mcp_servers",),
@@ -115,6 +116,8 @@ class ServersFile:
     warnings: tuple[str, ...]
     # The inputs that the servers need.
     inputs: Mapping[str, Input]
+    # What returns the place of a server, or of a path of keys in it.
+    places: Mapping[str, Callable[..., Place]] = field(default_factory=dict)
     # Why nothing of the file can be read.
     fault: str | None = None
     # What the file says about servers, as it is written.
@@ -169,6 +172,7 @@ class _Reader:
         self.program = folders[0].name if folders else _PROGRAM_OF_FILE.get(file.name, "")
         self.servers: dict[str, dict[str, Any]] = {}
         self.left_out: dict[str, str] = {}
+        self.places: dict[str, Callable[..., Place]] = {}
         self.warnings: list[str] = []
         self.inputs: dict[str, Input] = {}
         self._declared: dict[str, Mapping[str, Any]] = {}
@@ -197,6 +201,7 @@ class _Reader:
             left_out=self.left_out,
             warnings=tuple(self.warnings),
             inputs=self.inputs,
+            places=self.places,
             fault=fault,
             written=[[list(path), written] for path, written in sections]
             + [[data.get(key) for key in ("inputs", "mcp", "tools")] if isinstance(data, dict) else None],
@@ -266,6 +271,7 @@ class _Reader:
                 self.warnings.append(f"{self._place(where)}: server {written_name!r} is called {name!r} here")
             self._warn_of_unread(name, where, entry)
             self.servers[name] = settings
+            self.places[name] = partial(self._locate, *where)
 
     def _warn_of_unread(self, name: str, where: tuple[Any, ...], entry: Mapping[str, Any]) -> None:
         """Warn of each part of a server that is not read."""
@@ -303,11 +309,16 @@ class _Reader:
 
     def _place(self, path: tuple[Any, ...], key: str | None = None) -> str:
         """Return `file:line:column` of a value, or of a key of it."""
+        return _format_place(self._locate(*path, *([key] if key is not None else [])))
+
+    def _locate(self, *path: Any) -> Place:
         if self.document.form == "toml":
-            return f"{self.document.file}: {'.'.join(map(str, path))}"
-        parts = [*path, *([key] if key is not None else [])]
-        text = "".join(f"[{part!r}]" for part in parts)
-        return _format_place(self.document.locate(text, at_key=True))
+            return self._toml.place_of(tuple(map(str, path)))
+        return self.document.locate("".join(f"[{part!r}]" for part in path), at_key=True)
+
+    @cached_property
+    def _toml(self) -> TomlFile:
+        return TomlFile(self.file)
 
     def _settings(self, entry: Any, name: Any) -> dict[str, Any] | None:
         """Return the settings of one server; None if the file switches it off."""

@@ -52,8 +52,8 @@ class Retention:
     runs: int | None = 10_000
 
 
-Location: TypeAlias = Callable[[str], Place] | None
-"""Returns the place of a key in its file; None for settings made in Python."""
+Location: TypeAlias = Callable[..., Place] | None
+"""Returns the place of a path of keys in its file; None for settings made in Python."""
 
 
 def check_engine(name: str) -> str:
@@ -212,6 +212,7 @@ class McpServer:
     # The only tools that may be used, and those that may not, by name or pattern.
     tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
+    where: Location = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +238,7 @@ class Provider:
     server_variables: Mapping[str, str] = field(default_factory=dict)
     # By security scheme, as written; variables are filled in at each call. False: the server asks for none.
     credentials: Mapping[str, Any] | bool = field(default_factory=dict, repr=False)
+    where: Location = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,8 +250,7 @@ class BackendSource:
     kind: str
     # The other keys, with variables filled in. The kind checks them when it opens the source.
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    # Returns the place of a key.
-    place: Callable[[str], Place] | None = field(default=None, repr=False, compare=False)
+    where: Location = field(default=None, compare=False, repr=False)
 
 
 RESOURCES: Final = ("runs", "definitions", "values")

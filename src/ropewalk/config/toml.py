@@ -449,7 +449,7 @@ class TomlFile:
         raise ConfigError(message, place=self.place_of(key_path))
 
     def place_of(self, key_path: tuple[str, ...]) -> Place:
-        """Return the place of the line that sets a key, or of the nearest table around it."""
+        """Return the place of a key, or of an entry of its list; without them, of the nearest key around it."""
         lines = self.text.splitlines()
         # Look for the whole path first, then for shorter beginnings of it.
         for length in range(len(key_path), 0, -1):
@@ -464,8 +464,22 @@ class TomlFile:
                         continue
                     path = table_path + _key_parts(f"{match[1]} = 0")
                 if path[:length] == key_path[:length]:
-                    return Place(self.name, number, match.start(1) + 1, line)
+                    key = Place(self.name, number, match.start(1) + 1, line)
+                    return self._entry_of(key, key_path[-1]) or key
         return Place(self.name, 1, 1, lines[0] if lines else "")
+
+    def _entry_of(self, key: Place, name: str) -> Place | None:
+        """Return the place of an entry of the list or the inline table that a key sets; None if it has no such text."""
+        lines = self.text.splitlines()
+        for number, line in enumerate(lines[key.line - 1 :], key.line):
+            is_later = number > key.line and (_LINE_TABLE.match(line) or _LINE_KEY.match(line))
+            start = key.column + line[key.column :].find("=") if number == key.line else 0
+            if is_later or line.startswith("["):
+                return None
+            for mark in (f'"{name}"', f"'{name}'"):
+                if (at := line.find(mark, start)) >= 0:
+                    return Place(self.name, number, at + 1, line)
+        return None
 
     def line_of(self, key_path: tuple[str, ...]) -> str:
         """Return the place of a key as `file:line`."""

@@ -14,8 +14,13 @@ nor stores, and imports the module of a source with the first table that configu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import ConfigError, Place, Problem
+from ..source.document import render_problem
+from .mcp.login_errors import Reason
 
 if TYPE_CHECKING:
     from ..config.network import AddressPolicy
@@ -24,10 +29,35 @@ if TYPE_CHECKING:
     from .tool import Tool, ToolBackend
 
 
+class Failures(dict[str, str]):
+    """Why sources and tools cannot be used, by name; `places` has what returns the place of a source's settings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[str, Callable[..., Place]] = {}
+
+    def record(self, name: str, error: BaseException, *usual_key: str) -> None:
+        """Keep the error of a source, with the place of the setting that it names, or else of its usual key."""
+        problems: Sequence[Problem] = [Problem(path="", message=str(error) or type(error).__name__)]
+        key = usual_key
+        if isinstance(error, ConfigError):
+            problems, key = error.problems, error.key or usual_key
+        if (where := self.places.get(name)) is not None:
+            problems = [each if each.place else _placed(each, name, where, key) for each in problems]
+        text = "\n".join(map(render_problem, problems))
+        self[name] = Reason(text, getattr(error, "remedy", None), problems[0].place)
+
+
+def _placed(problem: Problem, name: str, where: Callable[..., Place], key: Sequence[str]) -> Problem:
+    """Give a problem the place of a setting, without the text of the line, which may hold a secret."""
+    start, _, path = problem.path.partition(f"backends.{name}.")
+    return replace(problem, place=replace(where(*(path.split(".") if path and not start else key)), text=""))
+
+
 class Shelf(Protocol):
     """Where a source puts its tools."""
 
-    failures: dict[str, str]
+    failures: Failures
     left_out: dict[str, str]
     shortened: dict[str, str]
     refused: dict[str, str]

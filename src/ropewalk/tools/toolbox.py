@@ -27,7 +27,7 @@ from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
 from .mcp.login_errors import Reason
 from .reserved import why_no_server, why_reserved_is_missing
-from .source import Source, connect_sources, prefix_of
+from .source import Failures, Source, connect_sources, prefix_of
 from .tool import OWNER, Handler, RunResult, Tool, ToolBackend, check_backend, strict_patterns, tool_from
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Toolbox(Index):
         self._providers: Providers | None = None
         self._backends: Sources | None = None
         self._sources: tuple[Source, ...] = ()  # those of the three that there are
-        self.failures: dict[str, str] = {}
+        self.failures = Failures()
         self.broken: dict[str, str] = {}
         """Why a flow of the project is not the tool that its name means, by id."""
         self.left_out: dict[str, str] = {}

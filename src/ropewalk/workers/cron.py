@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from cronsim import CronSim, CronSimError
 
 from ..config.settings import CRON_NAMES, Schedule
-from ..errors import ConfigError
+from ..errors import ConfigError, InvalidFlow, InvalidInput, NotFound, RopewalkError, display_path
 from ..values import did_you_mean
 
 _CHANGE_PRECISION: Final = timedelta(seconds=1)  # of the search for a change of clocks
@@ -137,6 +137,29 @@ def schedule_faults(schedules: Mapping[str, Schedule]) -> dict[str, ConfigError]
         except ConfigError as error:
             faults[name] = error
     return faults
+
+
+_SETTING_ERRORS: Final = (ConfigError, InvalidFlow, InvalidInput, NotFound)
+
+
+def run_error(name: str, schedule: Schedule | None, error: RopewalkError, *, may_be_elsewhere: bool) -> RopewalkError:
+    """Return the error of a scheduled run at the key of its schedule, unless its problems have places (elsewhere)."""
+    problems = getattr(error, "problems", ())
+    places = [problem.place for problem in problems if problem.place is not None]
+    is_special = any(problem.keyword for problem in problems)  # its caller looks at the keyword
+    if schedule is None or schedule.where is None or (may_be_elsewhere and (places or is_special)):
+        return error
+    if not isinstance(error, _SETTING_ERRORS) or any(place.file == schedule.where().file for place in places):
+        return error
+    if isinstance(error, InvalidInput):  # its paths begin with `input`
+        return ConfigError(f"[schedules.{name}] {error}", place=schedule.where("input"))
+    if isinstance(error, NotFound):
+        return schedule_error(name, schedule, "flow", str(error))
+    texts = [
+        f"{display_path(each.place.file)}:{each.place.line}: {each}" if each.place else str(each)
+        for each in error.problems
+    ]
+    return schedule_error(name, schedule, "flow", "; ".join(texts))
 
 
 def schedule_error(name: str, schedule: Schedule, key: str, message: str) -> ConfigError:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ..config.settings import Schedule
-from ..errors import ConfigError, NotFound, StoreError
+from ..errors import ConfigError, NotFound, RopewalkError, StoreError
 from ..fast_dataclass import dataclass
 from ..journal.protocol import Store
 from ..journal.sql.leases import boottime
@@ -324,7 +324,7 @@ class ScheduleClock:
         self,
         timetable: Timetable,
         worker: str,
-        start: Callable[[Mapping[str, Any], str], Awaitable[str]],
+        start: Callable[[Mapping[str, Any], str], Awaitable[RopewalkError | None]],
         run_id: Callable[[str, str], str],
         *,
         failures: tuple[type[Exception], ...] = (),
@@ -361,16 +361,30 @@ class ScheduleClock:
             except ConfigError as error:  # stored by an earlier version; the reservation delays the next attempt
                 log.error("schedule %s cannot be served: %s", row.name, error)
                 continue
+            errors: dict[str, RopewalkError] = {}  # by the id of a run that could not begin
             for due in decision.start:
-                await self._start({"name": row.name, **row.context}, due.isoformat())
+                at = due.isoformat()
+                if (refused := await self._start({"name": row.name, **row.context}, at)) is not None:
+                    errors[self._run_id(row.name, at)] = refused
+                    if due.timestamp() >= self._connected:
+                        log.error(_NOT_BEGUN, refused, row.name, at, "")
             last = decision.start[-1].timestamp() if decision.start else None
             if await asyncio.to_thread(self._timetable.advance, row, decision.next.timestamp(), last, decision.missed):
-                _log_missed(row.name, decision.missed)
+                _log_missed(row.name, decision.missed, errors)
             self._looked = boottime()  # starting runs takes time, which is not a pause
 
 
-def _log_missed(name: str, missed: Sequence[Missed]) -> None:
+_NOT_BEGUN: Final = (
+    "%s; the schedule %s was due at %s%s, but its run could not begin: correct this, then start a run of the schedule"
+)
+
+
+def _log_missed(name: str, missed: Sequence[Missed], errors: Mapping[str, RopewalkError]) -> None:
+    """Report the missed due times, with what became of them; `errors` are those of runs that could not begin."""
     for due_time in missed[:_MAX_LOGGED]:
+        if (error := errors.get(due_time.run or "")) is not None:
+            log.error(_NOT_BEGUN, error, name, format_time(due_time.due), " while no worker was connected")
+            continue
         consequence = {
             "late": f"its run is {due_time.run}",
             "merged": f"merged into run {due_time.run}",

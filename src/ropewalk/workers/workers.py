@@ -27,7 +27,7 @@ from ..notations.records import Outcome, outcome
 from ..tools.backends.http import LocalQueues
 from ..values import Json
 from .census import Places, count_places
-from .cron import check_schedule, schedule_error
+from .cron import check_schedule, run_error
 from .dbos_adapter import DEFAULT_PRIORITY, prepare
 from .dispatches import Dispatches
 from .heartbeat import driver_errors
@@ -288,7 +288,10 @@ class Workers:
 
     async def _warn_of_broken_schedules(self) -> None:
         for name, error in (await self.broken()).items():
-            log.warning("the schedule %s cannot run: %s", name, error)
+            schedule = self._app.settings.schedules[name]
+            log.warning(
+                "%s; the schedule %s cannot run", run_error(name, schedule, error, may_be_elsewhere=False), name
+            )
 
     def list(self) -> list[WorkerRow]:
         """Return the workers of the store, oldest first.
@@ -410,42 +413,47 @@ class Workers:
         for name, schedule in self._app.settings.schedules.items():
             try:
                 check_schedule(name, schedule)
-                await self._make_job({"flow": schedule.flow, "input": schedule.input}, name)
+                await self._make_job({"name": name, "flow": schedule.flow, "input": schedule.input}, name)
             except RopewalkError as error:
-                is_missing = isinstance(error, NotFound) and error.what == "file"
-                errors[name] = schedule_error(name, schedule, "flow", str(error)) if is_missing else error
+                errors[name] = error
         return errors
 
     async def _make_job(self, schedule: Mapping[str, Any], run_id: str) -> Job:
         app = self._app
         path = Path(app.project or "", schedule["flow"])
         # A path may be a flow in a Python file. A row of a store must not choose a file to import; the settings may.
-        is_configured = any(item.flow == schedule["flow"] for item in app.settings.schedules.values())
-        loaded = await app.load_async(path if is_configured else str(path))
-        job: Job = await app.jobs.make(
-            loaded, definition_id=loaded.definition_id, run_id=run_id, input=schedule["input"]
-        )
+        configured = app.settings.schedules
+        is_configured = any(item.flow == schedule["flow"] for item in configured.values())
+        try:
+            loaded = await app.load_async(path if is_configured else str(path))
+            job: Job = await app.jobs.make(
+                loaded, definition_id=loaded.definition_id, run_id=run_id, input=schedule["input"]
+            )
+        except RopewalkError as error:
+            name = schedule["name"]
+            raise run_error(name, configured.get(name), error, may_be_elsewhere=True) from error
         return job
 
     async def _submit_scheduled(self, schedule: Mapping[str, Any], at: str) -> str:
         job = await self._make_job(schedule, scheduled_run_id(schedule["name"], at))
         return await self.engine.submit(job, schedule["queue"])
 
-    async def _start_scheduled(self, schedule: Mapping[str, Any], at: str) -> str:
-        """Start the run of a due time; if it cannot start, record a failed run."""
-
-        # Return the id of the run.
+    async def _start_scheduled(self, schedule: Mapping[str, Any], at: str) -> RopewalkError | None:
+        """Start the run of a due time; if it cannot begin, record a failed run and return the reason."""
         try:
-            return await self._submit_scheduled(schedule, at)
+            await self._submit_scheduled(schedule, at)
         except StoreError:
             raise
-        except RunExists as existing:  # this due time was handled before, and the flow has changed since
-            return existing.run_id
+        except RunExists:  # this due time was handled before, and the flow has changed since
+            return None
         except RopewalkError as error:
-            log.error("the schedule %s was due at %s, but cannot run: %s", schedule["name"], at, error)
-            return await self._record_failure(schedule, scheduled_run_id(schedule["name"], at), error)
+            name, configured = schedule["name"], self._app.settings.schedules
+            reason = run_error(name, configured.get(name), error, may_be_elsewhere=False)
+            await self._record_failure(schedule, scheduled_run_id(name, at), reason)
+            return reason
+        return None
 
-    async def _record_failure(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> str:
+    async def _record_failure(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> None:
         context = {"project": self._app.project, "file": schedule["flow"]}
         new = NewRun(id=id, kind=SCHEDULE, name=schedule["name"], input=schedule["input"], context=context, document={})
         opened = await self._app.store.open(new)
@@ -453,7 +461,6 @@ class Workers:
             payload = {"message": message_of(error), "kind": type(error).__name__}
             result = {"executionId": id, "success": False, "status": "failed", "error": payload}
             await opened.finish("failed", result, payload, errors=1)
-        return id
 
     async def take_turn(self, name: str, per_second: float, burst: int) -> float:
         """Reserve the next call of a tool with a rate limit.

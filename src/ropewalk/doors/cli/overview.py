@@ -61,7 +61,7 @@ def _wait_lines(waits: Sequence[Mapping[str, Any]], options: str) -> list[str]:
 def _sections(data: Mapping[str, Any], wait_lines: Sequence[str]) -> Iterator[str]:
     """Yield the parts of the text; those without content are left out."""
     if not data["runs"]:
-        yield f"no runs since {_local(data['since'])}"
+        yield f"no runs since {_local(data['since'])}; --since looks further back, `ropewalk run FILE` starts a run"
     else:
         statuses = sorted({status for item in data["definitions"] for status in item["statuses"]})
         rows = [

@@ -184,6 +184,8 @@ def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
             yield from sorted(file for file in path.rglob("*") if file.name.endswith(_ENDING))
+        elif path.suffix == ".py":
+            raise UsageError(f"{path} is a Python file, not a recorded test (a file *{_ENDING[0]}); run it with pytest")
         elif path.exists():
             yield path
         else:

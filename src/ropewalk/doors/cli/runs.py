@@ -98,8 +98,7 @@ def ls(
             all=all,
             limit=limit,
         )
-        if isinstance(app.store, MissingStore):
-            _note_missing(app.store, project)
+        is_noted = isinstance(app.store, MissingStore) and _note_missing(app.store, project)
         _warn_damaged(rows)
         now = time.time()
         data, table = run_lines(app.context, rows), []
@@ -113,17 +112,30 @@ def ls(
             started = moment(row.started_at)
             table.append((row.id, row.name, row.kind, status_text, started, took, row.result_count, row.error_count))
         head = ("RUN", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
-        return Answer(data=data, text=columns(head, table) if rows else "no runs")
+        if rows or is_noted:
+            return Answer(data=data, text=columns(head, table) if rows else "no runs")
+        is_filtered = any((status, kind, flow, search, since, until, after)) and bool(app.runs.list(limit=1))
+        options = store_options(store, project)
+        return Answer(data=data, text=f"no runs {_NEXT_STEP[is_filtered]}{options}")
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _note_missing(store: MissingStore, project: Path | None) -> None:
-    """Say where no store is yet, if the user chose the place or if there is no project."""
+_NEXT_STEP: Final = {
+    True: "match; to list all of them: ropewalk runs ls",
+    False: "yet; to start one: ropewalk run FILE",
+}
+"""What to do without a run in the list, by whether filters hide some."""
+
+
+def _note_missing(store: MissingStore, project: Path | None) -> bool:
+    """Say where no store is yet, if the user chose the place or if there is no project; return True if so."""
+    note = None if store.is_explicit else no_project_note(project)
     if store.is_explicit:
-        notify(f"there is no store at {store.path} yet")
-    elif (note := no_project_note(project)) is not None:
+        notify(f"there is no store at {store.path} yet; the first run creates it: ropewalk run FILE")
+    elif note is not None:
         notify(f"there is no store at {store.path}: {note}")
+    return store.is_explicit or note is not None
 
 
 _UNDO_WORDS: Final = {"undone": ", undone", "undoing": ", being undone", "incomplete": ", undo incomplete"}

@@ -22,7 +22,7 @@ from cyclopts import Parameter
 from ...app.executing import executing
 from ...app.project_versions import ProjectVersions
 from ...app.runs.recovery import recovering
-from ...config.project import read_config
+from ...config.project import read_config, with_python_flows
 from ...config.settings import Config
 from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
@@ -136,6 +136,8 @@ def serve_project(
                 UnusableParts(app).watching(connect=True),
             ):
                 await warn_of_idle_schedules(app)
+                if not (named or app.toolbox.spaces or app.toolbox.ids() or _has_definitions(app)):
+                    notify(f"nothing to serve: {_no_definitions(app.project or '.')}")
                 await serve_until_cancelled(site, listening, _STREAM_GRACE)
         finally:
             await versions.close()
@@ -208,7 +210,7 @@ def mcp(
     """
     if find_spec("mcp") is None:
         raise ConfigError(f"`ropewalk mcp` needs the package mcp: {install_command('mcp')}")
-    near = files[0] if files else None
+    near, files = files[0] if files else None, tuple(with_python_flows(files))
     config = read_config(directory(near, project))
     options: dict[str, Any] = {"tools": tools, "gateway": gateway, "max_listed": max_listed}
     options = {key: value for key, value in options.items() if value is not None}
@@ -312,6 +314,21 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...], on_connected: 
     )
 
 
+def _has_definitions(app: App) -> bool:
+    """Return True if the project has the file of a definition, valid or not."""
+    from ...app.flow_list import is_definition
+
+    config = app.context.config
+    files = {} if config is None else app.jobs.flow_list(config.directory, config.served_flows).look()
+    return any(map(is_definition, files.values()))
+
+
+def _no_definitions(home: Path | str) -> str:
+    """Say that a project has no definitions, and how to get some."""
+    hint = "to create a project with an example: ropewalk new DIR"
+    return f"there are no definitions in {home}; name files, or `flows` in [mcp_server]; {hint}"
+
+
 def _announce_flows(flows: Flows, home: Path) -> None:
     """Say on standard error which flows are offered, and which files are not."""
     try:
@@ -324,7 +341,7 @@ def _announce_flows(flows: Flows, home: Path) -> None:
     if names:
         notify(f"offering {len(names)} {'flow' if len(names) == 1 else 'flows'}: {', '.join(names)}")
     else:
-        notify(f"offering no flows: there are no definitions in {home}; name files, or `flows` in [mcp_server]")
+        notify(f"offering no flows: {_no_definitions(home)}")
     if flows.broken:
         broken_names = ", ".join(os.path.relpath(name, home) if os.path.isabs(name) else name for name in flows.broken)
         notify(f"not offered: {broken_names}; `ropewalk validate FILE` shows why")

@@ -554,7 +554,7 @@ def stats(
             for item in result["tools"]  # type: ignore[attr-defined]
         ]
         head = ("TOOL", "CALLS", "FAILED", "P50", "P95", "TOKENS", "LAST ERROR")
-        lines = [columns(head, rows) if rows else "no run has called a tool"]
+        lines = [columns(head, rows) if rows else "no run has called a tool; to start one: ropewalk run FILE"]
         if result["unread"]:
             lines.append(f"{result['unread']} runs are left out: their definitions can no longer be read")
         return Answer(data=result, text="\n".join(lines))

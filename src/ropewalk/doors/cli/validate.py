@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL, Checked
-from ...config.project import CONFIG_FILE, find_config_file, read_config
+from ...config.project import CONFIG_FILE, find_config_file, read_config, with_python_flows
 from ...errors import InvalidFlow, NotFound, Problem, display_path, message_of
 from ...notations.registry import NOTATIONS, kind_of_file
 from ...source.document import render_problem
@@ -51,7 +51,8 @@ def validate(
         Path,
         Parameter(
             name="SOURCE",
-            help="Definitions: YAML or JSON files, FILE.py:NAME, or directories with an experience.yaml."
+            help="Definitions: YAML or JSON files, FILE.py:NAME, FILE.py for all plans in it, or directories with an"
+            " experience.yaml."
             " (default: ropewalk.toml and every definition of the project)",
         ),
     ],
@@ -92,7 +93,7 @@ def validate(
                 notify(line)
         return Answer()
 
-    for near, group in _group_by_project(sources, project):
+    for near, group in _group_by_project(with_python_flows(sources), project):
         with_app(partial(work, named=group), near=near, project=project, store="memory", code=not no_code)
     # Flows that share a function report its problems, too. With --strict, warnings count as problems.
     findings.problems, findings.warnings = (
@@ -116,7 +117,7 @@ def _note(missing: int, no_code: bool) -> str:
     return f", but cannot run: {tools}" if tools else ""
 
 
-def _group_by_project(sources: tuple[Path, ...], project: Path | None) -> list[tuple[Path | None, list[Path]]]:
+def _group_by_project(sources: Sequence[Path], project: Path | None) -> list[tuple[Path | None, list[Path]]]:
     """Group definitions by their projects, each of which is opened once; each group has a path in its project."""
     if not sources:
         return [(None, [])]
@@ -138,7 +139,8 @@ def _list_definitions(app: App) -> list[Path]:
     scheduled = [config.directory / schedule.flow for schedule in app.settings.schedules.values()]
     files = [Path(display_path(file)) for file in dict.fromkeys([*offered, *scheduled])]
     if not files and config.file is None:
-        raise UsageError(f"there is no definition and no {CONFIG_FILE} here; name the definitions to check")
+        advice = "name the definitions to check, or create a project: ropewalk new DIR"
+        raise UsageError(f"there is no definition and no {CONFIG_FILE} here; {advice}")
     return files
 
 

@@ -10,7 +10,7 @@ import shlex
 import signal
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter, validators
 
@@ -94,12 +94,12 @@ def ls(*, json: Json = False, store: StoreAddress = None, project: Project = Non
     """List the workers of a store, oldest first."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        data = list(map(worker_line, await asyncio.to_thread(app.workers.list)))
+        data = [] if _is_not_made(app) else list(map(worker_line, await asyncio.to_thread(app.workers.list)))
         table = [
             (d["id"], moment(d["began"]), duration(d["silent"]), d["concurrency"], ", ".join(d["queues"])) for d in data
         ]
         head = ("ID", "SINCE", "SILENT FOR", "RUNS AT ONCE", "QUEUES")
-        return Answer(data=data, text=columns(head, table) if data else "no workers")
+        return Answer(data=data, text=columns(head, table) if data else _NO_WORKERS)
 
     return with_app(work, project=project, store=store, tools=False)
 
@@ -137,9 +137,20 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
             for d in data
         ]
         head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT", "MISSED", *["ERROR"] * has_errors)
-        return Answer(data=data, text=columns(head, table) if data else "no schedules")
+        return Answer(data=data, text=columns(head, table) if data else _NO_SCHEDULES)
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+_NO_WORKERS: Final = "no workers; to start one: ropewalk worker (or ropewalk serve, which also executes queued runs)"
+_NO_SCHEDULES: Final = (
+    'no schedules; to add one, write [schedules.NAME] with cron = "0 9 * * *" and flow in ropewalk.toml'
+)
+
+
+def _is_not_made(app: App) -> bool:
+    """Return True if the store of the project does not exist yet; a store that the user names must exist."""
+    return isinstance(app.store, MissingStore) and not app.store.is_explicit
 
 
 def _all_schedules(app: App, project: Path | None) -> list[ScheduleRow]:
@@ -148,8 +159,11 @@ def _all_schedules(app: App, project: Path | None) -> list[ScheduleRow]:
     from ...workers.schedules import configured_row
 
     configured = read_config(directory(None, project)).worker_settings.schedules
-    is_missing = isinstance(app.store, MissingStore) and bool(configured)
-    stored = {} if is_missing else {row.name: row for row in app.schedules.list()}
+    stored = (
+        {}
+        if _is_not_made(app) or (configured and isinstance(app.store, MissingStore))
+        else {row.name: row for row in app.schedules.list()}
+    )
     faults = schedule_faults(configured)  # no worker stores these
     valid = {name: configured_row(name, schedule) for name, schedule in configured.items() if name not in faults}
     rows = valid | stored

@@ -267,10 +267,10 @@ def check_headers(headers: Any, place: str) -> dict[str, str]:
     if headers is None:
         return {}
     if not isinstance(headers, dict) or not all(isinstance(x, str) for pair in headers.items() for x in pair):
-        raise ConfigError(f"{place}: headers must map names to strings")
+        raise ConfigError(f"{place}: headers must map names to strings").at_key("headers")
     for name in headers:
         if not is_header_name(name):
-            raise ConfigError(f"{place}: {name!r} is not the name of a header")
+            raise ConfigError(f"{place}: {name!r} is not the name of a header").at_key("headers", name)
     return dict(headers)
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ...errors import ConfigError, InvalidTool
-from ...source.document import render_problem
 from ...values import Json, did_you_mean
 from ..definition import Definition
 from ..signature import is_async
@@ -70,7 +69,7 @@ class Providers(Source):
                 suggestion = did_you_mean(str(key), _CONFIG_KEYS)
                 raise ConfigError(
                     f"{place}: unknown key {key!r}" + (f"; did you mean {suggestion}?" if suggestion else "")
-                )
+                ).at_key(str(key))
 
         # Paths are appended to the url of a document, so it cannot have a query.
         headers = check_headers(config.get("headers"), place)
@@ -83,22 +82,26 @@ class Providers(Source):
         # A document at an address is fetched when the toolbox connects.
         if document is not None:
             read_document = partial(self._take_document, name, url, headers, annotations, settings)
-            if isinstance(document, str) and document.startswith(("http://", "https://")):
+            try:
+                if not isinstance(document, str) or not document.startswith(("http://", "https://")):
+                    return read_document(None, document)
                 self._providers[name] = None
                 address = check_url(document, place)
-                self._unfetched[name] = partial(
-                    self._fetch_document, address, headers, place, partial(read_document, address)
-                )
-                return []
-            return read_document(None, document)
+            except ConfigError as error:
+                raise error.at_key("openapi") from error.__cause__
+            self._unfetched[name] = partial(
+                self._fetch_document, address, headers, place, partial(read_document, address)
+            )
+            return []
         if url is None:
             raise ConfigError(f"{place} needs a url or an openapi document")
         if settings:
-            raise ConfigError(f"{place}: {next(iter(settings))} needs openapi; describe the tools in `tools` instead")
+            key = next(iter(settings))
+            raise ConfigError(f"{place}: {key} needs openapi; describe the tools in `tools` instead").at_key(key)
         try:
             entries = read_tool_list(config.get("tools") or ())
         except InvalidTool as error:
-            raise ConfigError(f"{place}: {error}") from error
+            raise ConfigError(f"{place}: {error}").at_key("tools") from error
         tools = [_configured_tool(name, tool, annotations, place) for tool in entries]
         self._providers[name] = HttpProvider(url, headers, place=place)
         return tools
@@ -124,10 +127,8 @@ class Providers(Source):
         results = await asyncio.gather(*(self._unfetched[name]() for name in names), return_exceptions=True)
         failures = self._shelf.failures
         for name, answer in zip(names, results, strict=True):
-            if isinstance(answer, ConfigError):
-                failures[name] = "\n".join(map(render_problem, answer.problems))
-            elif isinstance(answer, BaseException):
-                failures[name] = str(answer) or type(answer).__name__
+            if isinstance(answer, BaseException):
+                failures.record(name, answer, "openapi")
             else:
                 self._unfetched.pop(name, None)
                 failures.pop(name, None)
@@ -294,11 +295,11 @@ def _document_settings(config: dict[str, Any], place: str) -> dict[str, Any]:
     for key in ("read_only", "include", "exclude"):
         names = settings.get(key, ())
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-            raise ConfigError(f"{place}: {key} must be a list of operation names, not {names!r:.200}")
+            raise ConfigError(f"{place}: {key} must be a list of operation names, not {names!r:.200}").at_key(key)
     for key, what in (("rename", "operation names to names"), ("server_variables", "variables to texts")):
         table = settings.get(key, {})
         if not isinstance(table, dict) or not all(isinstance(text, str) for pair in table.items() for text in pair):
-            raise ConfigError(f"{place}: {key} must map {what}, not {table!r:.200}")
+            raise ConfigError(f"{place}: {key} must map {what}, not {table!r:.200}").at_key(key)
     settings["credentials"] = check_credentials(settings.get("credentials"), place)
     return {key: value for key, value in settings.items() if value or value is False}
 
@@ -316,4 +317,4 @@ def _configured_tool(name: str, definition: dict[str, Any], annotations: dict[st
             backend=ToolBackend.provider(name, definition["name"]),
         )
     except InvalidTool as error:
-        raise ConfigError(f"{place}: {error}") from error
+        raise ConfigError(f"{place}: {error}").at_key("tools") from error

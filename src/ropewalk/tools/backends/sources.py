@@ -111,7 +111,7 @@ class Sources(Source):
             try:
                 tools = self._check_tools(name, await self._open[name].source.tools())
             except Exception as error:  # noqa: BLE001 - foreign code: one source never stops the others
-                self._shelf.failures[name] = str(error) or type(error).__name__
+                self._shelf.failures.record(name, error)
             else:
                 self._unlisted.discard(name)
                 self._shelf.failures.pop(name, None)

@@ -60,6 +60,11 @@ class ServerConfig:
     tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
 
+    @property
+    def transport(self) -> str:
+        """The key that says how the server is reached."""
+        return "url" if self.url else "command"
+
     def offers(self, tool: str) -> bool:
         """Return True if the settings let a tool be used."""
         is_allowed = self.tools is None or any(tool == name or fnmatchcase(tool, name) for name in self.tools)
@@ -78,14 +83,20 @@ def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:
         raise ConfigError(f"{where}: expected a table of settings, not {type(config).__name__}")
     for key in config:
         if key not in _CHECKS:
-            raise ConfigError(f"{where}: {unknown_key(key, _CHECKS)}")
+            raise ConfigError(f"{where}: {unknown_key(key, _CHECKS)}").at_key(key)
     # The transport follows from the keys, so keys of both cannot be combined.
     if ("command" in config) == ("url" in config):
         raise ConfigError(f"{where}: needs either command (a program) or url (an address), and not both")
     kind, foreign = ("command", _HTTP) if "command" in config else ("url", _STDIO)
     if wrong := [key for key in foreign if key in config]:
-        raise ConfigError(f"{where}: {wrong[0]} cannot be combined with {kind}")
-    settings = {key: check(f"{where}: {key}", config[key]) for key, check in _CHECKS.items() if key in config}
+        raise ConfigError(f"{where}: {wrong[0]} cannot be combined with {kind}").at_key(wrong[0])
+    settings = {}
+    for key, check in _CHECKS.items():
+        try:
+            if key in config:
+                settings[key] = check(f"{where}: {key}", config[key])
+        except ConfigError as error:
+            raise error.at_key(key) from error.__cause__
     return ServerConfig(name=name, **settings)
 
 
@@ -95,9 +106,12 @@ def resolved(config: ServerConfig, key: str) -> tuple[dict[str, str], Secrets]:
     values: dict[str, str] = {}
     for name, text in getattr(config, key).items():
         what = f"{config}: {key}.{name}"
-        values[name] = read_variables(what, text, read.setdefault(name, {}))
+        try:
+            values[name] = read_variables(what, text, read.setdefault(name, {}))
+        except ConfigError as error:
+            raise error.at_key(key, name) from None
         if _BREAKS.search(values[name]) and (key == "headers" or "\0" in values[name]):
-            raise ConfigError(f"{what} contains a line break or NUL")
+            raise ConfigError(f"{what} contains a line break or NUL").at_key(key, name)
     return values, secrets_of(values, read)
 
 

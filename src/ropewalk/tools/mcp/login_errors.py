@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Self
 
-from ...errors import Action, Remedy, RopewalkError
+from ...errors import Action, Place, Remedy, RopewalkError
 
 
 class Reason(str):
-    """Why something cannot be used, as text; `remedy` is an action that can help."""
+    """Why something cannot be used, as text; `remedy` is an action that can help, `place` is where the text begins."""
 
-    __slots__ = ("remedy",)
+    __slots__ = ("place", "remedy")
     remedy: Remedy | None
+    place: Place | None
 
-    def __new__(cls, text: str, remedy: Remedy | None = None) -> Self:
+    def __new__(cls, text: str, remedy: Remedy | None = None, place: Place | None = None) -> Self:
         reason = super().__new__(cls, text)
-        reason.remedy = remedy
+        reason.remedy, reason.place = remedy, place
         return reason
 
 

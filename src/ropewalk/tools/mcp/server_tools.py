@@ -21,7 +21,6 @@ from ..source import Shelf, Source, prefix_of
 from ..tool import Tool, ToolBackend
 from .config import ServerConfig, server_config
 from .list_cache import MAX_AGE, ListCache
-from .login_errors import Reason
 from .tool_definitions import get_member, mcp_tool
 
 if TYPE_CHECKING:
@@ -119,8 +118,8 @@ class ServerTools(Source):
             if not isinstance(result, BaseException):
                 await self._keep_list(name)
             elif isinstance(result, Exception):
-                reason = Reason(str(result), getattr(result, "remedy", None))
-                self._shelf.failures.setdefault(name, reason)
+                if name not in self._shelf.failures:
+                    self._shelf.failures.record(name, result, self._configs[name].transport)
                 if self.prefers_lists:
                     await self._take_list(name, math.inf)
 

@@ -32,6 +32,7 @@ from ...values import Json, did_you_mean
 from ..backends.route import normalise_mcp
 from ..child_process import without_control_characters
 from ..definition import Definition
+from ..source import Failures
 from ..tool import ProgressEvent, StreamEvent
 from .call_client import CLIENT, CallClient, announced_capabilities
 from .config import ServerConfig, server_config
@@ -39,7 +40,7 @@ from .connection import Connection, copy_error
 from .listing import Judge
 from .local_client import LocalClient, OnElicit, OnSample
 from .login import Show, log_in, log_out
-from .login_errors import LoginRequired, Reason
+from .login_errors import LoginRequired
 from .negotiation import LEGACY
 from .questions import CAPABILITY
 from .requests import NoAnswer, OnNotification, Request, ServerRefused, SessionQuery, Undelivered
@@ -78,7 +79,7 @@ class McpServers:
     """
 
     def __init__(self) -> None:
-        self.failures: dict[str, str] = {}
+        self.failures = Failures()
         self.lost: set[str] = set()
         self.judge: Judge = lambda server, definitions: None
         self.on_lost: Callable[[], None] = lambda: None
@@ -195,8 +196,8 @@ class McpServers:
             *(link.connect(CLIENT.get(), now=True) for link in links), return_exceptions=True
         )
         for link, result in zip(links, results, strict=True):
-            if isinstance(result, Exception):
-                self.failures.setdefault(link.config.name, Reason(str(result), getattr(result, "remedy", None)))
+            if isinstance(result, Exception) and link.config.name not in self.failures:
+                self.failures.record(link.config.name, result, link.config.transport)
 
     async def call_tool(
         self,
@@ -597,7 +598,7 @@ class ServerLink:
         if connection.is_leaving:
             return
         for user in self._users:
-            user.failures[self.config.name] = Reason(str(error), getattr(error, "remedy", None))
+            user.failures.record(self.config.name, error, self.config.transport)
             if connection.is_ready:
                 user.lost.add(self.config.name)
                 user.on_lost()

@@ -304,7 +304,9 @@ class _Reader:
             return original, original
         if _UNSAFE_CHARACTERS.search(renamed) or not 0 < len(renamed) <= _MAX_NAME:
             allowed = f"1 to {_MAX_NAME} characters of [A-Za-z0-9_.-]"
-            raise ConfigError(f"{self._settings.place}: rename: {renamed!r} is not {allowed}")
+            raise ConfigError(f"{self._settings.place}: rename: {renamed!r} is not {allowed}").at_key(
+                "rename", original
+            )
         return original, self._unique(renamed, method)
 
     def _unique(self, text: str, fallback: str) -> str:
@@ -333,7 +335,8 @@ class _Reader:
                 if not any(fnmatchcase(label, pattern) for label in labels):
                     near = did_you_mean(pattern, labels)
                     hint = f"; did you mean {near!r}?" if near else ""
-                    raise ConfigError(f"{self._settings.place}: {key}: {pattern!r} matches no operation{hint}")
+                    message = f"{self._settings.place}: {key}: {pattern!r} matches no operation{hint}"
+                    raise ConfigError(message).at_key(key, pattern)
 
     # --- one operation ------------------------------------------------------------------------
 
@@ -565,7 +568,8 @@ class _Reader:
                 raise ConfigError(f"{place}: the server {url} has no value for {{{name}}}; set server_variables.{name}")
             if name in chosen and isinstance(allowed, list) and allowed and value not in map(str, allowed):
                 known = ", ".join(map(str, allowed[:20]))
-                raise ConfigError(f"{place}: server_variables.{name}: {value!r} is not one of {known}")
+                message = f"{place}: server_variables.{name}: {value!r} is not one of {known}"
+                raise ConfigError(message).at_key("server_variables", name)
             url = url.replace("{" + name + "}", str(value))
         if "{" in url:
             raise ConfigError(f"{place}: the server {url} has a variable inside the value of another one; set url")
@@ -583,7 +587,7 @@ class _Reader:
                 near = did_you_mean(name, self._known_variables)
                 hint = f"; did you mean {near!r}?" if near else ""
                 message = f"server_variables.{name}: no server of the document has this variable{hint}"
-                raise ConfigError(f"{self._settings.place}: {message}")
+                raise ConfigError(f"{self._settings.place}: {message}").at_key("server_variables", name)
 
     def _security_schemes(self) -> dict[str, Any]:
         if self._is_swagger:

@@ -35,18 +35,19 @@ def check_credentials(credentials: Any, place: str) -> Any:
     if credentials is None or credentials is False:
         return {} if credentials is None else False
     if not isinstance(credentials, dict):
-        raise ConfigError(f"{place}: credentials must be a table of security schemes, or false")
+        raise ConfigError(f"{place}: credentials must be a table of security schemes, or false").at_key("credentials")
     for name, value in credentials.items():
         if value is False or isinstance(value, str):
             continue
         if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-            raise ConfigError(f"{place}: credentials.{name} must be a text, a table of texts, or false")
+            message = f"{place}: credentials.{name} must be a text, a table of texts, or false"
+            raise ConfigError(message).at_key("credentials", name)
         for key in value:
             if key not in _TABLE_KEYS:
                 hint = did_you_mean(key, _TABLE_KEYS)
                 raise ConfigError(
                     f"{place}: credentials.{name}: unknown key {key!r}" + (f"; did you mean {hint}?" if hint else "")
-                )
+                ).at_key("credentials", name)
     return credentials
 
 
@@ -86,7 +87,8 @@ class SecurityRules:
             if name not in self._schemes:
                 hint = did_you_mean(name, self._schemes)
                 known = f"did you mean {hint}?" if hint else f"it defines {', '.join(self._schemes) or 'none'}"
-                raise ConfigError(f"{place}: credentials.{name}: the document has no such security scheme; {known}")
+                message = f"{place}: credentials.{name}: the document has no such security scheme; {known}"
+                raise ConfigError(message).at_key("credentials", name)
 
     def own_parameters(self) -> frozenset[tuple[str, str]]:
         """Return the place and the name of each parameter that a configured credential fills."""
