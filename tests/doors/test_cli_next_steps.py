@@ -124,6 +124,9 @@ class Down(ScriptedModel):
 """
 
 
+START_OVER = "correct the cause, then start over: ropewalk runs retry"
+
+
 def test_an_agent_that_fails_names_its_place_and_a_step_that_helps(project):
     project.write("ropewalk.toml", "[tools]\nmodules = ['rw_agent_tools']\n[store]\nurl = 'runs.db'\n")
     project.write("rw_agent_tools.py", SCRIPT)
@@ -135,10 +138,10 @@ def test_an_agent_that_fails_names_its_place_and_a_step_that_helps(project):
     # A retry would reuse all turns and fail in the same way.
     failed = project("run", "a.yaml", "--id", "a")
     assert "  a.yaml:3: invalid_json: " in failed.out
-    assert failed.out.endswith("to start over: ropewalk runs retry a --from agent\n")
-    assert project("runs", "show", "a").out.endswith("to start over: ropewalk runs retry a --from agent\n")
+    assert failed.out.endswith(f"{START_OVER} a --from agent --upgrade a.yaml\n")
+    assert project("runs", "show", "a").out.endswith(f"{START_OVER} a --from agent --upgrade a.yaml\n")
     assert "recovered from: no truck today (rw_agent_tools.py:8 in late)\n" in failed.err
-    assert project("run", "c.yaml", "--id", "c").out.endswith("to start over: ropewalk runs retry c --from ask\n")
+    assert project("run", "c.yaml", "--id", "c").out.endswith(f"{START_OVER} c --from ask --upgrade c.yaml\n")
 
     down = project("run", "down.yaml", "--id", "d")
     assert "  down.yaml:6: the model: the model is down\n" in down.out
