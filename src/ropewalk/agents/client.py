@@ -23,7 +23,7 @@ from dataclasses import field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from ..config.providers import KEY_VARIABLES
+from ..config.providers import KEY_VARIABLES, is_provider_forgotten, provider_advice
 from ..config.secrets import process_redaction
 from ..errors import CORRECTION, REFUSAL_STATUSES, ModelError, PriceUnknown, install_command
 from ..fast_dataclass import dataclass
@@ -483,7 +483,10 @@ def _refused_error(error: Any, part: dict[str, str] | None, asked: Mapping[str, 
     label = kind if in_stream else f"{status} {kind}".strip()
     request_id = f" (request {error.request_id})" if error.request_id else ""
     final = "; the same request is not sent again" if part is not None and "request" in part else ""
-    details = f"{_message_of(error)}{_ADVICE.get(status, '').format(**asked)}{request_id}{_attempts(error)}{final}"
+    advice = _ADVICE.get(status, "").format(**asked)
+    if status == 404 and is_provider_forgotten(asked["model"]):
+        advice += f"; if it is not a model of Anthropic, {provider_advice(asked['model'])}"
+    details = f"{_message_of(error)}{advice}{request_id}{_attempts(error)}{final}"
     at = f" at {asked['url']}" if status >= 500 else ""
     return ModelError(
         f"the Messages API{at} refused: {label}: {details}",

@@ -198,7 +198,8 @@ def _with_first_reason(error: ModelError, refused: Sequence[Mapping[str, Any]]) 
     """Return the error with the reason that the API gave when it first refused the same part."""
     for refusal_before in refused:
         if error.part and error.part.items() <= refusal_before.items():
-            return ModelError(str(refusal_before["why"]), status=error.status, part=error.part)
+            why = str(refusal_before["why"])
+            return ModelError(why, status=error.status, part=error.part, needs=error.needs)
     return error
 
 

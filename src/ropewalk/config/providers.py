@@ -142,12 +142,16 @@ def is_provider_forgotten(model: str) -> bool:
 
 def no_key_message(model: str, place: str = "", variable: str = KEY_VARIABLES["anthropic"][0]) -> str:
     """Return the message for a model whose provider is probably forgotten and that has no key for Anthropic."""
-    example = f"{_owner_of(model) or 'openai'}:{model}"
     at = f"{place}: " if place else ""
     return (
         f'{at}model "{model}" has no provider, so Ropewalk uses the Messages API of Anthropic, and there is no key '
-        f'for it; set {variable}, or write the provider, as in "{example}"'
+        f"for it; set {variable}, or {provider_advice(model)}"
     )
+
+
+def provider_advice(model: str) -> str:
+    """Return how to name the provider of a model."""
+    return f'write the provider, as in "{_owner_of(model) or "openai"}:{model}"'
 
 
 def key_advice(provider: str, variable: str | None) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from json import dumps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from ..argument_checks import wrong_type
-from ..errors import RESTART, Action, FailedResult, FlowFailed, Remedy, display_path, needs_in, raised_at
+from ..errors import RESTART, Action, FailedResult, FlowFailed, Remedy, display_path, raised_at
 from ..ops import MODEL
 from ..values import Json
 from .fields import camel, closest_attribute
@@ -238,10 +238,18 @@ def retry_remedy(data: Mapping[str, Any], kind: str, *, is_file: bool) -> Remedy
     nodes = {node_to_restart(error, kind) for error in errors}
     if data.get("status") not in ("failed", "partial", "timeout") or helpless:
         return None
-    if needs_in(errors) != RESTART:
+    if not needs_restart(errors):
         return Remedy(Action.RETRY, {"run_id": run_id}) if steps else None
     action = Action.RETRY_UPGRADED if is_file else Action.RETRY_FROM
     return Remedy(action, {"run_id": run_id, "node": nodes.pop()}) if len(nodes) == 1 else None
+
+
+def needs_restart(errors: Iterable[Mapping[str, Any]]) -> bool:
+    """Return True if the failed steps of a run must start over to succeed, or to use a corrected definition."""
+
+    # A flow that the run called as a tool keeps its definition until its call starts over.
+    needs = [(error["needs"], error.get("tool")) for error in errors if "needs" in error]
+    return any(need == RESTART or tool != MODEL for need, tool in needs)
 
 
 def node_to_restart(error: Mapping[str, Any], kind: str) -> str:

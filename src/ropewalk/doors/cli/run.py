@@ -20,8 +20,6 @@ from cyclopts import Parameter, validators
 
 from ...check import UNKNOWN_TOOL
 from ...errors import (
-    CORRECTION,
-    RESTART,
     InvalidInput,
     Problem,
     RopewalkError,
@@ -34,7 +32,7 @@ from ...errors import (
 from ...events import Event
 from ...journal.memory import MemoryStore
 from ...notations.binding import UNSET
-from ...notations.records import node_to_restart
+from ...notations.records import needs_restart, node_to_restart
 from ...ops import MODEL
 from ...source.document import escape_invisible, json_text, render_problem, shorten
 from ..errors import word_problem
@@ -367,12 +365,11 @@ def retry_advice(
     command, started_with = f"ropewalk runs retry {quote(row.id)}", row.context or {}
     file = started_with.get("root") or started_with.get("file")
     upgraded = f" --upgrade {quote(display_path(file))}{options}" if file else options
-    needs = needs_in(errors)
-    if needs == RESTART:
+    if needs_restart(errors):
         nodes = dict.fromkeys(node_to_restart(error, row.kind) for error in errors)
         starts = "".join(f" --from {quote(node)}" for node in nodes)
         return [f"correct the cause, then start over: {command}{starts}{upgraded}"]
-    if needs == CORRECTION:
+    if needs_in(errors) is not None:
         return [f"correct the cause, then: {command}{upgraded}"]
     # A result that does not fit stays as it is until the definition changes.
     if errors and all(_is_of_result(error) for error in errors):

@@ -103,7 +103,7 @@ def retry_after_of(exc: BaseException) -> float | None:
 def needs_of(exc: BaseException) -> str | None:
     """Return what must come before a retry, as an error or one of its causes says; None if nothing must."""
     found = (attribute_of(error, "needs") for error in _with_causes(exc))
-    return next((needs for needs in found if needs in (CORRECTION, RESTART)), None)
+    return next((needs for needs in found if needs in (CORRECTION, RESTART, "")), None) or None  # "" hides the causes
 
 
 def _with_causes(exc: BaseException | None) -> Iterator[BaseException]:
