@@ -348,8 +348,16 @@ class NotFound(RopewalkError):
         super().__init__(f"no {what} {id!r}{hint}" + (f": {why}" if why else ""))
 
 
+CORRECTION: Final = "correction"
+"""The `needs` of a failure that stays until somebody corrects a setting or the definition."""
+RESTART: Final = "restart"
+"""The `needs` of a conversation that can only succeed from its start, with another definition or setting."""
+
+
 class Unfinished(InvalidValue):
     """An agent reached a limit before it had a result."""
+
+    needs: Final = RESTART
 
 
 class NodeFailed(RopewalkError):
@@ -360,7 +368,8 @@ class NodeFailed(RopewalkError):
     rejected. `ran_at` has the paths of these tools (`call/pay`) if they ran in a flow that the node called; it is None
     for a tool of the node itself. `classes` names the classes of the exception that a Python function raised. `budgets`
     has the budget that is used up, with `account`, `limits` and `used`. `trace` is where the tool raised its exception.
-    `retry_after` has the seconds after which the provider of the tool wants the next attempt.
+    `retry_after` has the seconds after which the provider of the tool wants the next attempt. `needs` is what must come
+    before a retry: CORRECTION, RESTART, or None if the same call can succeed later.
     """
 
     def __init__(
@@ -379,7 +388,9 @@ class NodeFailed(RopewalkError):
         classes: Iterable[str] = (),
         budgets: Iterable[dict[str, Any]] = (),
         trace: StackTrace | None = None,
+        needs: str | None = None,
     ) -> None:
+        self.needs = needs
         self.classes, self.budgets, self.trace = tuple(classes), tuple(budgets), trace
         self.path, self.message, self.node, self.tool, self.kind = path, message, node, tool, kind
         self.attempts, self.problems = attempts, tuple(problems)
@@ -503,6 +514,7 @@ class FlowFailed(RopewalkError):
         self.ran = any(_is_after_effects(error) for error in _errors_in(result))
         self.ran_at = tuple(f"{run_id}/{path}" for error in _errors_in(result) for path in rejected_paths(error))
         self.retryable = status != "stopped" and not self.ran
+        self.needs = needs_in(_errors_in(result))
         super().__init__(message)
 
     @property
@@ -519,9 +531,17 @@ class FailedResult(dict[str, Any]):
         self.cause = cause
 
 
+def needs_in(errors: Iterable[Any]) -> str | None:
+    """Return what the errors of a result need before a retry: RESTART if one needs it, else CORRECTION, else None."""
+    needs = {error.get("needs") for error in errors if isinstance(error, dict)}
+    return next((need for need in (RESTART, CORRECTION) if need in needs), None)
+
+
 def failure_data(failed: NodeFailed, path: str | None = None) -> dict[str, Any]:
-    """Return the fields that only some failures have: stack trace, used budgets, and tools that ran all the same."""
+    """Return the fields that only some failures have: stack trace, needs, used budgets, and tools that ran."""
     data: dict[str, Any] = {} if failed.trace is None else failed.trace.to_dict()
+    if failed.needs is not None:
+        data["needs"] = failed.needs
     if failed.budgets:
         data["budgets"] = list(failed.budgets)
     if not failed.ran:
@@ -889,13 +909,19 @@ def wrap_error(tool_id: str, op: str, error: BaseException | None, *, backend: A
     return wrapped
 
 
+REFUSAL_STATUSES: Final = (400, 413, 422)
+"""The statuses with which the API of a model refuses what a request says."""
+_LATER: Final = (408, 409, 425, 429)  # of requests that can succeed as they are
+
+
 class ModelError(RopewalkError):
     """The model gave no usable answer.
 
     `status` is the HTTP status, if any. `retryable` is True if asking again may help. `part` names the part of the
     request that the model's API refused: `{"tool": name}`, `{"block": digest}` or `{"schema": digest}`. It is
     `{"request": digest}` if the refusal names no part that can be left out, and None for other errors. `problems` has
-    the place of a model that a definition names and that is not available.
+    the place of a model that a definition names and that is not available. `needs` is what must come before the next
+    attempt, by default as `status` and `part` say: CORRECTION, RESTART, or "" if the same request can succeed later.
     """
 
     def __init__(
@@ -906,9 +932,19 @@ class ModelError(RopewalkError):
         retryable: bool = False,
         part: dict[str, str] | None = None,
         problems: tuple[Problem, ...] = (),
+        needs: str | None = None,
     ) -> None:
         self.status, self.retryable, self.part, self.problems = status, retryable, part, problems
+        self.needs = _needs_of_status(status, part) if needs is None else needs
         super().__init__(message)
+
+
+def _needs_of_status(status: int | None, part: Mapping[str, str] | None) -> str:
+    # The refusal of a part is recorded, so the same conversation gets it again.
+    if part is not None or status in REFUSAL_STATUSES:
+        return RESTART
+    is_fault_of_client = status is not None and 400 <= status < 500 and status not in _LATER
+    return CORRECTION if is_fault_of_client else ""
 
 
 class PriceUnknown(ModelError):

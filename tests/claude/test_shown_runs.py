@@ -91,7 +91,7 @@ def test_one_that_came_to_a_limit(tmp_path: Path) -> None:
         f"✓ agent turn 2  TIME  ends: max_rounds · {PAID}",
         f"✓ agent  TIME  2 turns, 1 call · 20 tokens in, 10 out · $0.0040 · {why}",
         f"error: {why}",
-        f"to start over: ropewalk runs retry r --from agent --store sqlite:///{tmp_path}/runs.db",
+        f"correct the cause, then start over: ropewalk runs retry r --from agent --store sqlite:///{tmp_path}/runs.db",
     ]
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
+
+from models.makers import MAKERS
+from models.stand_in import StandIn, Turn
 
 TOOLS = """
 from ropewalk import tool
@@ -124,6 +128,9 @@ class Down(ScriptedModel):
 """
 
 
+START_OVER = "correct the cause, then start over: ropewalk runs retry"
+
+
 def test_an_agent_that_fails_names_its_place_and_a_step_that_helps(project):
     project.write("ropewalk.toml", "[tools]\nmodules = ['rw_agent_tools']\n[store]\nurl = 'runs.db'\n")
     project.write("rw_agent_tools.py", SCRIPT)
@@ -135,10 +142,10 @@ def test_an_agent_that_fails_names_its_place_and_a_step_that_helps(project):
     # A retry would reuse all turns and fail in the same way.
     failed = project("run", "a.yaml", "--id", "a")
     assert "  a.yaml:3: invalid_json: " in failed.out
-    assert failed.out.endswith("to start over: ropewalk runs retry a --from agent\n")
-    assert project("runs", "show", "a").out.endswith("to start over: ropewalk runs retry a --from agent\n")
+    assert failed.out.endswith(f"{START_OVER} a --from agent --upgrade a.yaml\n")
+    assert project("runs", "show", "a").out.endswith(f"{START_OVER} a --from agent --upgrade a.yaml\n")
     assert "recovered from: no truck today (rw_agent_tools.py:8 in late)\n" in failed.err
-    assert project("run", "c.yaml", "--id", "c").out.endswith("to start over: ropewalk runs retry c --from ask\n")
+    assert project("run", "c.yaml", "--id", "c").out.endswith(f"{START_OVER} c --from ask --upgrade c.yaml\n")
 
     down = project("run", "down.yaml", "--id", "d")
     assert "  down.yaml:6: the model: the model is down\n" in down.out
@@ -149,6 +156,77 @@ def test_an_agent_that_fails_names_its_place_and_a_step_that_helps(project):
     assert re.fullmatch(r"error: the model is down\nto see its steps: ropewalk runs show \S+\n", chat.err)
     chat = project("chat", "hello", "--model", "rw_agent_tools:Script")
     assert re.search("(?m)^✗ late .*: no truck today \\(rw_agent_tools.py:8 in late\\)$", chat.err)
+
+
+RETRY, CORRECT = "to retry what failed: ", "correct the cause, then: "
+RESTART = "correct the cause, then start over: "
+ASKED = """
+[store]
+url = "runs.db"
+[model.main]
+model = "{model}"
+base_url = "{url}"
+key = "STAND_IN_KEY"
+max_retries = 0
+fallback = {fallback}
+[model.second]
+model = "{model}-mini"
+base_url = "{url}"
+key = "STAND_IN_KEY"
+max_retries = 0
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("maker", "turns", "step"),
+    [
+        *((0, [Turn(status=status)], f"{RESTART}RETRY --from agent --upgrade a.yaml") for status in (400, 413)),
+        *((0, [Turn(status=status)], f"{CORRECT}RETRY --upgrade a.yaml") for status in (401, 404)),
+        *((0, [Turn(status=status)], f"{RETRY}RETRY") for status in (429, 529)),
+        (0, [Turn(refusal="no")], f"{RESTART}RETRY --from agent --upgrade a.yaml"),
+        (0, [Turn(status=529), Turn(status=404)], f"{RETRY}RETRY"),
+        (0, [Turn(status=529), Turn(status=400), Turn(status=529)], f"{RETRY}RETRY"),
+        (1, [Turn(status=400)], f"{RESTART}RETRY --from agent --upgrade a.yaml"),
+        (1, [Turn(status=401)], f"{CORRECT}RETRY --upgrade a.yaml"),
+        (1, [Turn(status=429)], f"{RETRY}RETRY"),
+    ],
+)
+def test_the_step_after_a_failure_of_the_model_lets_the_run_complete(project, maker, turns, step):
+    made, agent = MAKERS[maker], "kind: agent\nname: a\nmodel: main\nprompt: go\n"
+    with StandIn(made.create(), *turns, Turn(text="done")) as stand:
+        fallback = '["second"]' if len(turns) > 1 else "[]"
+        url = stand.url + made.path
+        project.write("ropewalk.toml", ASKED.format(model=made.model, url=url, fallback=fallback))
+        project.write("a.yaml", agent)
+        failed = project("run", "a.yaml", "--id", "r", STAND_IN_KEY="k")
+        assert failed.out.splitlines()[-1].removesuffix(" (reuses 2 finished steps)") == step.replace(
+            "RETRY", "ropewalk runs retry r"
+        ), failed
+        assert "to see the stack" not in failed.out  # the message has the answer of the API
+        shown = project("runs", "show", "r")
+        assert shown.out.splitlines()[-1] == step.replace("RETRY", "ropewalk runs retry r")
+
+        if not step.startswith(RETRY):
+            project.write("a.yaml", agent.replace("go", "go on"))
+        command = shlex.split(shown.out.splitlines()[-1].partition("ropewalk ")[2])
+        assert 'result: "done"' in project(*command, STAND_IN_KEY="k").out
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("status", [400, 404])
+def test_an_agent_that_a_chain_calls_starts_over_with_its_corrected_file(project, status):
+    agent = "kind: agent\nname: a\nmodel: main\nprompt: go\n"
+    with StandIn(MAKERS[0].create(), Turn(status=status), Turn(text="done")) as stand:
+        project.write("ropewalk.toml", ASKED.format(model="claude-haiku-5-5", url=stand.url, fallback="[]"))
+        project.write("a.yaml", agent)
+        project.write("c.yaml", "kind: chain\nname: c\nnodes:\n  - {id: ask, type: tool, tool: ./a.yaml}\n")
+        failed = project("run", "c.yaml", "--id", "c", STAND_IN_KEY="k")
+        assert failed.out.endswith(f"{START_OVER} c --from ask --upgrade c.yaml\n")
+        project.write("a.yaml", agent.replace("main", "second"))
+        again = project("runs", "retry", "c", "--from", "ask", "--upgrade", "c.yaml", STAND_IN_KEY="k")
+        assert 'result: {"ask":"done"}' in again.out
+        assert [body["model"] for body in stand.bodies] == ["claude-haiku-5-5", "claude-haiku-5-5-mini"]
 
 
 def test_a_python_file_as_a_definition_says_what_to_write(shop):

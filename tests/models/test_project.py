@@ -292,6 +292,22 @@ def test_without_a_key_the_variable_is_named(
     assert [warning.message for warning in app.check(document).warnings] == [message]
 
 
+@pytest.mark.usefixtures("_no_keys")
+def test_a_model_without_a_provider_and_a_key_is_a_forgotten_provider(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = (
+        'model "{0}" has no provider, so Ropewalk uses the Messages API of Anthropic, and there is no key for it; '
+        'set ANTHROPIC_API_KEY, or write the provider, as in "{1}"'
+    )
+    app = opened(project, '[model]\n# ours\nmodel = "stand-in"\n[model.own]\nmodel = "gemini-2.5-flash"\nkey = "OWN"\n')
+    assert app.jobs.why_model_unavailable("") == f"ropewalk.toml:3: {why.format('stand-in', 'openai:stand-in')}"
+    at_own = f"ropewalk.toml:5: {why.format('gemini-2.5-flash', 'google:gemini-2.5-flash')}"
+    assert app.jobs.why_model_unavailable("own") == at_own.replace("ANTHROPIC_API_KEY", "OWN")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    assert app.jobs.why_model_unavailable("local") == why.format("local", "openai:local")
+
+
 def test_a_model_that_a_document_names_is_wrong_at_its_line(project: Path) -> None:
     (project / "one.yaml").write_text("kind: agent\nname: one\nprompt: go\nmodel: chaep\n")
     app = opened(project, '[model.cheap]\nmodel = "openai:gpt-5"\n')

@@ -23,9 +23,9 @@ from dataclasses import field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from ..config.providers import KEY_VARIABLES
+from ..config.providers import KEY_VARIABLES, is_provider_forgotten, provider_advice
 from ..config.secrets import process_redaction
-from ..errors import ModelError, PriceUnknown, install_command
+from ..errors import CORRECTION, REFUSAL_STATUSES, ModelError, PriceUnknown, install_command
 from ..fast_dataclass import dataclass
 from ..notations.agent import EMPTY, ENDS
 from ..schema_drafts import modern_schema
@@ -33,7 +33,7 @@ from ..values import Json, digest
 from .decision import REASONS, json_instruction
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
-from .request_checks import REFUSAL_STATUSES, find_refused_part, limit_thinking, to_sendable_request
+from .request_checks import find_refused_part, limit_thinking, to_sendable_request
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -86,7 +86,7 @@ def estimate_cost(model: str, usage: Mapping[str, int], provider: str = "anthrop
 
 def no_price_error(model: str) -> ModelError:
     """Return the error for a `cost_budget` with a model whose price is not known."""
-    return PriceUnknown(f"cost_budget: the price of {model} is not known; set token_budget instead")
+    return PriceUnknown(f"cost_budget: the price of {model} is not known; set token_budget instead", needs=CORRECTION)
 
 
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
@@ -246,7 +246,7 @@ class ClaudeClient:
                 answer = await self._send(client, body, request, on_piece)
         except APIStatusError as error:
             if foreign:
-                raise ModelError(foreign[0]) from error
+                raise ModelError(foreign[0], needs=CORRECTION) from error
             part = find_refused_part(_message_of(error), body) if error.status_code in REFUSAL_STATUSES else None
             self._remember(part, body, _message_of(error))
             url = process_redaction().text(str(client.base_url))
@@ -305,7 +305,7 @@ class ClaudeClient:
                 timeout=self.settings.timeout,
             )
             if self._key == "" or _has_no_key(client):
-                raise ModelError(self._no_key or _NO_KEY)
+                raise ModelError(self._no_key or _NO_KEY, needs=CORRECTION)
             self._clients[loop] = client
         return client
 
@@ -383,7 +383,7 @@ async def _import_sdk() -> None:
     try:
         await asyncio.to_thread(importlib.import_module, "anthropic")
     except ImportError as error:
-        raise ModelError(_NO_SDK) from error
+        raise ModelError(_NO_SDK, needs=CORRECTION) from error
 
 
 def _has_no_key(client: AsyncAnthropic) -> bool:
@@ -483,13 +483,18 @@ def _refused_error(error: Any, part: dict[str, str] | None, asked: Mapping[str, 
     label = kind if in_stream else f"{status} {kind}".strip()
     request_id = f" (request {error.request_id})" if error.request_id else ""
     final = "; the same request is not sent again" if part is not None and "request" in part else ""
-    details = f"{_message_of(error)}{_ADVICE.get(status, '').format(**asked)}{request_id}{_attempts(error)}{final}"
+    advice = _ADVICE.get(status, "").format(**asked)
+    if status == 404 and is_provider_forgotten(asked["model"]):
+        advice += f"; if it is not a model of Anthropic, {provider_advice(asked['model'])}"
+    details = f"{_message_of(error)}{advice}{request_id}{_attempts(error)}{final}"
     at = f" at {asked['url']}" if status >= 500 else ""
     return ModelError(
         f"the Messages API{at} refused: {label}: {details}",
         status=None if in_stream else status,
         retryable=in_stream and (kind in _TRANSIENT_ERRORS or not kind),
         part=part,
+        # A refusal of the account, such as one for lack of credit, is not about the request.
+        needs=CORRECTION if part is None and error.status_code in REFUSAL_STATUSES else None,
     )
 
 

@@ -17,9 +17,17 @@ from urllib.parse import unquote, urlsplit
 
 from ..config.models import ModelSettings
 from ..config.network import AddressPolicy
-from ..config.providers import is_class, model_error, no_model_message, provider_error
+from ..config.providers import (
+    KEY_VARIABLES,
+    is_class,
+    is_provider_forgotten,
+    model_error,
+    no_key_message,
+    no_model_message,
+    provider_error,
+)
 from ..config.secrets import remember_secrets
-from ..errors import ModelError, PriceUnknown
+from ..errors import CORRECTION, ModelError, PriceUnknown
 from .client import DEFAULT_MODEL, ClaudeClient, read_settings
 from .model import BROKEN_OFF, Answer, ModelClient, OnPiece, Request
 from .provider_client import ProviderClient
@@ -57,10 +65,10 @@ class Models:
         configured = [settings.model for settings in self._named.values()]
         fault = model_error(name, self._named, configured=configured, is_own_address=is_own_address)
         if fault is not None:
-            raise ModelError(fault)
+            raise ModelError(fault, needs=CORRECTION)
         given = ModelSettings(model=name)
         if given.provider == default.provider:
-            return replace(default, model=name, fallback=())
+            return replace(default, model=name, fallback=(), place="")
         return given
 
     async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
@@ -69,7 +77,7 @@ class Models:
         names = list(settings.fallback)
         notes: list[str] = []
         refusals: list[Answer] = []
-        is_shown = False
+        is_shown = can_recover = False
 
         def show(kind: str, piece: str) -> None:
             nonlocal is_shown
@@ -92,9 +100,11 @@ class Models:
                         raise
                     # The last model alone does not say why the first one was not used.
                     message = ": ".join((*notes, str(error)))
+                    needs = "" if can_recover else error.needs
                     raise ModelError(
-                        message, status=error.status, retryable=error.retryable, part=error.part
+                        message, status=error.status, retryable=error.retryable, part=error.part, needs=needs
                     ) from error
+                can_recover |= not error.needs
                 notes.append(f"{error}; {names[0]} was asked")
             if is_shown:  # the next model begins its answer from the start
                 on_piece(BROKEN_OFF, notes[-1])
@@ -142,7 +152,7 @@ def _create(settings: ModelSettings, network: AddressPolicy | None) -> ModelClie
     if is_class(settings.model):
         return _create_own(settings)
     if (fault := provider_error(settings.model)) is not None:
-        raise ModelError(fault)
+        raise ModelError(fault, needs=CORRECTION)
     return ProviderClient(settings, network)
 
 
@@ -151,12 +161,15 @@ def _create_claude(settings: ModelSettings) -> ClaudeClient:
     given: dict[str, Any] = {name: value for name in names if (value := getattr(settings, name)) is not None}
     if settings.name:
         given["model"] = settings.name
+    no_key = None
+    if is_provider_forgotten(settings.model):
+        no_key = no_key_message(settings.model, settings.place, settings.key or KEY_VARIABLES["anthropic"][0])
     if settings.key is not None:
-        no_key = f"there is no key for {_label(settings)}; set {settings.key}"
+        no_key = no_key or f"there is no key for {_label(settings)}; set {settings.key}"
         key = os.environ.get(settings.key, "")
         return ClaudeClient(read_settings(given), api_key=key, no_key=no_key, key_name=settings.key)
     # Without any configuration nobody has chosen Claude yet.
-    return ClaudeClient(read_settings(given), no_key=no_model_message() if settings == ModelSettings() else None)
+    return ClaudeClient(read_settings(given), no_key=no_model_message() if settings == ModelSettings() else no_key)
 
 
 def _create_own(settings: ModelSettings) -> ModelClient:
@@ -164,9 +177,9 @@ def _create_own(settings: ModelSettings) -> ModelClient:
     try:
         made = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise ModelError(f"cannot use the model {settings.model}: {error}") from error
+        raise ModelError(f"cannot use the model {settings.model}: {error}", needs=CORRECTION) from error
     if not hasattr(made, "turn"):
-        raise ModelError(f"cannot use the model {settings.model}: the class has no method turn")
+        raise ModelError(f"cannot use the model {settings.model}: the class has no method turn", needs=CORRECTION)
     client: ModelClient = made()
     return client
 

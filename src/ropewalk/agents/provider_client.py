@@ -24,7 +24,7 @@ from ..config.models import ModelSettings
 from ..config.network import AddressPolicy
 from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES, key_advice
 from ..config.secrets import process_redaction
-from ..errors import ModelError, install_command
+from ..errors import CORRECTION, RESTART, ModelError, install_command
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
 from .downloads import Downloads
@@ -87,7 +87,7 @@ class ProviderClient:
     async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
         """Send one request to the API of the model."""
         if (reason := self.missing()) is not None:
-            raise ModelError(reason)
+            raise ModelError(reason, needs=CORRECTION)
         await _import_package()
         model = await self._model()
         from .provider_messages import Names, stop_reason, to_content, to_messages, to_parameters, to_settings, to_usage
@@ -163,7 +163,7 @@ class ProviderClient:
             cast(dict[str, Any], model.profile)["openai_chat_streaming_requires_finish_reason"] = True
             return model
         except (UserError, ImportError, ValueError, TypeError) as error:
-            raise ModelError(f"cannot use the model {self._label}: {error}") from error
+            raise ModelError(f"cannot use the model {self._label}: {error}", needs=CORRECTION) from error
 
     @contextmanager
     def _errors(self, model: Model[Any], foreign: list[str]) -> Iterator[None]:
@@ -182,7 +182,7 @@ class ProviderClient:
             yield
         except ModelHTTPError as error:
             if foreign:
-                raise ModelError(f"{self._label}: {foreign[0]}") from error
+                raise ModelError(f"{self._label}: {foreign[0]}", needs=CORRECTION) from error
             later = error.in_stream and isinstance(error, (ModelServerError, ModelOverloadedError))
             advice = self._advice(error.status_code, model.base_url)
             at = _at(model.base_url) if error.status_code >= 500 else ""
@@ -197,7 +197,8 @@ class ProviderClient:
                 f"the answer of {self._label} cannot be used: {_message(error)}", retryable=True
             ) from error
         except (UserError, ValueError) as error:
-            raise ModelError(f"{self._label} cannot take the request: {_message(error)}") from error
+            message = f"{self._label} cannot take the request: {_message(error)}"
+            raise ModelError(message, needs=RESTART) from error
 
     def _advice(self, status: int, address: str | None) -> str:
         if status in (401, 403):
@@ -293,7 +294,7 @@ async def _import_package() -> None:
     try:
         await asyncio.to_thread(importlib.import_module, "pydantic_ai.direct")
     except ImportError as error:
-        raise ModelError(_NO_PACKAGE) from error
+        raise ModelError(_NO_PACKAGE, needs=CORRECTION) from error
 
 
 async def _request(model: Model[Any], messages: Any, parameters: Any, settings: Any) -> Any:

@@ -252,7 +252,6 @@ def _replace_surrogates(value: Any, place: str, note: Note) -> Any:
     return value
 
 
-REFUSAL_STATUSES: Final = (400, 413, 422)
 _ACCOUNT_PATTERN: Final = r"credit balance|billing|usage limit|spend limit|organization|workspace|api key"
 _TOOL_PATTERN: Final = r"^tools\.(\d+)\b"
 _BLOCK_PATTERN: Final = r"^messages\.(\d+)\.content\.(\d+)((?:\.\w+)*)"

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..errors import ModelError
+from ..errors import CORRECTION, RESTART, ModelError
 from ..notations.agent import ENDS, RESULT_SIZE, rendered
 from ..ops import MODEL
 from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
@@ -125,7 +125,7 @@ class ModelTool(Routed):
         refused = list((totals or {}).get("refused", ()))
         _check_messages(messages)
         if totals is None and _is_blank(messages):
-            raise ModelError("the prompt is empty: nothing was asked")
+            raise ModelError("the prompt is empty: nothing was asked", needs=CORRECTION)
         request, notes = to_sendable_request(
             _build_request(options, cards, messages, trace, refused), refused_values(refused, "block")
         )
@@ -150,7 +150,7 @@ class ModelTool(Routed):
         _report_turn(turn, listener)
         stop = turn["stop_reason"]
         if options.get("must_end") and stop is not None and stop not in ENDS:
-            raise ModelError(turn["totals"]["why"])
+            raise ModelError(turn["totals"]["why"], needs=RESTART)
         return turn
 
     def cards(self, tools: Sequence[str], visible: Sequence[str] | None = None) -> Cards:
@@ -198,7 +198,8 @@ def _with_first_reason(error: ModelError, refused: Sequence[Mapping[str, Any]]) 
     """Return the error with the reason that the API gave when it first refused the same part."""
     for refusal_before in refused:
         if error.part and error.part.items() <= refusal_before.items():
-            return ModelError(str(refusal_before["why"]), status=error.status, part=error.part)
+            why = str(refusal_before["why"])
+            return ModelError(why, status=error.status, part=error.part, needs=error.needs)
     return error
 
 
@@ -207,7 +208,8 @@ def _check_messages(messages: Sequence[Any]) -> None:
     for i, message in enumerate(messages):
         if not isinstance(message, Mapping):
             kind = {"str": "a string", "list": "a list", "NoneType": "null"}.get(type(message).__name__, "a number")
-            raise ModelError(f"messages[{i}] must be an object with role and content, not {kind}")
+            message_fault = f"messages[{i}] must be an object with role and content, not {kind}"
+            raise ModelError(message_fault, needs=CORRECTION)
 
 
 def _is_blank(messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -240,7 +242,7 @@ def _tool_choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, An
             return {"tool_choice": {**choice, "name": matches.pop()}}
     near = did_you_mean(name, [known for card in cards.cards for known in (card.tool, card.name)])
     hint = f"; did you mean {near!r}?" if near else ""
-    raise ModelError(f"tool_choice: {name!r} is not one of the tools{hint}")
+    raise ModelError(f"tool_choice: {name!r} is not one of the tools{hint}", needs=CORRECTION)
 
 
 async def _ask(

@@ -16,12 +16,12 @@ from ..config.secrets import secret_names
 from ..config.settings import Limits, WorkerSettings, check_engine
 from ..duration import read_duration
 from ..engine.engine import Engine, check_run_id, new_run_id
-from ..errors import Action, InvalidFlow, Remedy
+from ..errors import InvalidFlow
 from ..events import Event
 from ..ir import Flow
 from ..journal.address import store_or_opener
 from ..journal.protocol import Store
-from ..notations.records import Outcome, TypedOutcome, is_retryable, outcome
+from ..notations.records import Outcome, TypedOutcome, outcome, retry_remedy
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .context import Context
@@ -544,8 +544,8 @@ class App:
         ended = outcome(result, loaded.kind, loaded.read_result)
         if result.get("status") != "completed":
             ended._source = loaded.read_from
-            if self.store.durable and is_retryable(ended):
-                ended._remedy = Remedy(Action.RETRY, {"run_id": ended.run_id})
+            if self.store.durable:
+                ended._remedy = retry_remedy(ended, loaded.kind, is_file=bool(loaded.read_from))
         return ended
 
     @overload

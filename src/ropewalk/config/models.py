@@ -7,7 +7,7 @@ place of `provider:model`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Final
 
 from ..errors import ConfigError
@@ -38,6 +38,8 @@ class ModelSettings:
     extra: Mapping[str, Json] = field(default_factory=dict)
     # The models to ask, in order, if this one is overloaded or refuses.
     fallback: tuple[str, ...] = ()
+    # Where the project's file names the model, such as `ropewalk.toml:3`; "" if it does not.
+    place: str = field(default="", compare=False)
 
     @property
     def provider(self) -> str:
@@ -60,6 +62,8 @@ def read_models(table: TomlFile) -> dict[str, ModelSettings]:
     for path in [("model",), *(("model", name) for name in named)]:
         try:
             settings = _settings(table.check_table(path, MODEL_KEYS, tables=named if len(path) == 1 else ()))
+            if settings.model:
+                settings = replace(settings, place=table.place_of((*path, "model")).spot)
             errors += _name_errors(table, path, settings, named)
             models[path[-1] if len(path) == 2 else ""] = settings
         except ConfigError as error:

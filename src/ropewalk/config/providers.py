@@ -115,7 +115,7 @@ def name_error(
         return f"there is no model {model!r}; a name without a provider means Anthropic; did you mean {same}?"
     if is_own_address:
         return None
-    owner = next((owner for start, owner in _OWNERS.items() if model.startswith(start)), None)
+    owner = _owner_of(model)
     hint = f"did you mean {owner}:{model}?" if owner else "write it as provider:model, or define it in ropewalk.toml"
     return f"there is no model {model!r}; {hint}"
 
@@ -129,6 +129,29 @@ def model_error(
     if ":" in model:
         return provider_error(model)
     return name_error(model, names, configured=configured, is_own_address=is_own_address)
+
+
+def _owner_of(model: str) -> str | None:
+    return next((owner for start, owner in _OWNERS.items() if model.startswith(start)), None)
+
+
+def is_provider_forgotten(model: str) -> bool:
+    """Return True if a model has no provider and no name like Anthropic's models."""
+    return bool(model) and ":" not in model and not model.startswith("claude")
+
+
+def no_key_message(model: str, place: str = "", variable: str = KEY_VARIABLES["anthropic"][0]) -> str:
+    """Return the message for a model whose provider is probably forgotten and that has no key for Anthropic."""
+    at = f"{place}: " if place else ""
+    return (
+        f'{at}model "{model}" has no provider, so Ropewalk uses the Messages API of Anthropic, and there is no key '
+        f"for it; set {variable}, or {provider_advice(model)}"
+    )
+
+
+def provider_advice(model: str) -> str:
+    """Return how to name the provider of a model."""
+    return f'write the provider, as in "{_owner_of(model) or "openai"}:{model}"'
 
 
 def key_advice(provider: str, variable: str | None) -> str:

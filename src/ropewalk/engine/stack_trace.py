@@ -25,6 +25,7 @@ from ..errors import (
     InvalidValue,
     NodeFailed,
     Place,
+    RopewalkError,
     StackTrace,
     ToolError,
     ToolTimeout,
@@ -168,8 +169,9 @@ def _python_trace(error: BaseException, project: str) -> StackTrace | None:
     at, trace = _place(error, project), error.__traceback__
     while at is None and trace is not None and _folded_name(trace.tb_frame.f_code.co_filename) is not None:
         trace = trace.tb_next
-    # Frames of libraries alone have no place that a user could mend.
-    return None if at is None and trace is None else StackTrace(at, "\n".join(_lines(error, project)))
+    # Frames of libraries alone have no place that a user could mend. An error of Ropewalk itself says all in its text.
+    is_own = trace is None or isinstance(error, RopewalkError)
+    return None if at is None and is_own else StackTrace(at, "\n".join(_lines(error, project)))
 
 
 def _trace_of_function(function: Any, project: str) -> StackTrace | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from json import dumps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from ..argument_checks import wrong_type
-from ..errors import FailedResult, FlowFailed, Remedy, display_path, raised_at
+from ..errors import RESTART, Action, FailedResult, FlowFailed, Remedy, display_path, raised_at
+from ..ops import MODEL
 from ..values import Json
 from .fields import camel, closest_attribute
 from .registry import NOTATIONS, value_in
@@ -228,13 +229,36 @@ def _failure_text(error: Mapping[str, Any]) -> str:
     return f"{node}{tool}: {error.get('message') or error}".removeprefix(": ") + raised_at(error)
 
 
-def is_retryable(data: Mapping[str, Any]) -> bool:
-    """Return True if the run of a result failed at steps that a retry can repeat."""
-    errors = failures_of(data)
+def retry_remedy(data: Mapping[str, Any], kind: str, *, is_file: bool) -> Remedy | None:
+    """Return how to retry the run of a result; None if it did not fail at steps that a retry can repeat."""
+    errors, run_id = failures_of(data), str(data.get("runId"))
     # A result that does not fit needs another definition, and a call that took effect is not to be repeated.
-    helpless = any(error.get("ran") is True or error.get("kind") == "Unfinished" for error in errors)
+    helpless = any(error.get("ran") is True for error in errors)
     steps = [error for error in errors if error.get("path") or error.get("nodeId")]
-    return data.get("status") in ("failed", "partial", "timeout") and bool(steps) and not helpless
+    nodes = {node_to_restart(error, kind) for error in errors}
+    if data.get("status") not in ("failed", "partial", "timeout") or helpless:
+        return None
+    if not needs_restart(errors):
+        return Remedy(Action.RETRY, {"run_id": run_id}) if steps else None
+    action = Action.RETRY_UPGRADED if is_file else Action.RETRY_FROM
+    return Remedy(action, {"run_id": run_id, "node": nodes.pop()}) if len(nodes) == 1 else None
+
+
+def needs_restart(errors: Iterable[Mapping[str, Any]]) -> bool:
+    """Return True if the failed steps of a run must start over to succeed, or to use a corrected definition."""
+
+    # A flow that the run called as a tool keeps its definition until its call starts over.
+    needs = [(error["needs"], error.get("tool")) for error in errors if "needs" in error]
+    return any(need == RESTART or tool != MODEL for need, tool in needs)
+
+
+def node_to_restart(error: Mapping[str, Any], kind: str) -> str:
+    """Return the node with which a failed step starts over; for a turn, that of the whole conversation."""
+    if kind == "agent":
+        return "agent"
+    is_turn = error.get("tool") == MODEL or error.get("kind") == "Unfinished"
+    node, path = error.get("nodeId"), error.get("path")
+    return str((node or path) if is_turn else (path or node))
 
 
 def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | None = None) -> Outcome:

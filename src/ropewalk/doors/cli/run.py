@@ -19,10 +19,20 @@ import orjson
 from cyclopts import Parameter, validators
 
 from ...check import UNKNOWN_TOOL
-from ...errors import InvalidInput, Problem, RopewalkError, display_path, message_of, raised_at, rejected_paths
+from ...errors import (
+    InvalidInput,
+    Problem,
+    RopewalkError,
+    display_path,
+    message_of,
+    needs_in,
+    raised_at,
+    rejected_paths,
+)
 from ...events import Event
 from ...journal.memory import MemoryStore
 from ...notations.binding import UNSET
+from ...notations.records import needs_restart, node_to_restart
 from ...ops import MODEL
 from ...source.document import escape_invisible, json_text, render_problem, shorten
 from ..errors import word_problem
@@ -351,14 +361,19 @@ def retry_advice(
     is_retryable = row.status in ("failed", "partial", "timeout", "stopped")
     if not is_retryable or row.parent is not None or row.undo or is_advised:
         return []
-    if len(errors) == 1 and (node := _unfinished_agent(app, row, errors[0])) is not None:
-        return [f"to start over: ropewalk runs retry {quote(row.id)} --from {quote(node)}{options}"]
+    # `--upgrade` changes nothing if the correction is one of a setting.
+    command, started_with = f"ropewalk runs retry {quote(row.id)}", row.context or {}
+    file = started_with.get("root") or started_with.get("file")
+    upgraded = f" --upgrade {quote(display_path(file))}{options}" if file else options
+    if needs_restart(errors):
+        nodes = dict.fromkeys(node_to_restart(error, row.kind) for error in errors)
+        starts = "".join(f" --from {quote(node)}" for node in nodes)
+        return [f"correct the cause, then start over: {command}{starts}{upgraded}"]
+    if needs_in(errors) is not None:
+        return [f"correct the cause, then: {command}{upgraded}"]
     # A result that does not fit stays as it is until the definition changes.
     if errors and all(_is_of_result(error) for error in errors):
-        started_with = row.context or {}
-        file = started_with.get("root") or started_with.get("file")
-        upgraded = f"--upgrade {quote(display_path(file) if file else 'FILE')}"
-        return [f"correct the definition, then: ropewalk runs retry {quote(row.id)} {upgraded}{options}"]
+        return [f"correct the definition, then: {command}{upgraded if file else f' --upgrade FILE{options}'}"]
     # A program's own failure has no tool, so the steps of other runs are not read.
     own = [str(error.get("path")) for error in errors if error.get("tool") is None]
     if errors and len(own) == len(errors):
@@ -369,18 +384,7 @@ def retry_advice(
     kept = sum(counts.counts[how] for how in ("finished", "recovered", REUSED)) if counts else 0
     reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
     purpose = "to continue it" if row.status == "stopped" else "to retry what failed"
-    return [f"{purpose}: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
-
-
-def _unfinished_agent(app: App, row: RunRow, error: Mapping[str, Any]) -> str | None:
-    """Return the node of an agent that a retry would let reach the same limit again, or None."""
-    if error.get("kind") == "Unfinished":
-        return str(error.get("nodeId") or "agent")
-    path = error.get("path")
-    part = app.runs.row(f"{row.id}/{path}") if path and error.get("kind") == "ExecutionFailed" else None
-    inner = errors_in(part.result) if part is not None and isinstance(part.result, dict) else []
-    is_unfinished = part is not None and len(inner) == 1 and _unfinished_agent(app, part, inner[0]) is not None
-    return str(path) if is_unfinished else None
+    return [f"{purpose}: {command}{options}{reuse}"]
 
 
 def _is_of_result(error: Mapping[str, Any]) -> bool:
@@ -400,6 +404,8 @@ def _already_ended_note(app: App, run_id: str | None, options: str, source: Path
         return f"{note}; it is undone by run {undo}; to start again: ropewalk runs fork {quote(row.id)}{options}"
     if row.parent is not None or row.status in ("completed", "parked") or not app.store.durable:
         return note
+    if isinstance(row.result, dict) and needs_in(errors_in(row.result)) is not None:
+        return note  # the result says what to correct first
     changed = "" if source is None else f" --upgrade {quote(str(source))}"
     return f"{note}; to retry it: ropewalk runs retry {quote(row.id)}{changed}{options}"
 

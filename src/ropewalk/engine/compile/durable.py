@@ -42,7 +42,7 @@ from ..offload import evaluated
 from ..stack_trace import trace_of
 from ..timeouts import Deadline, TimedOut, clock
 from .calls import Direct, Lease, call_error, settled, start_with
-from .failures import inside, reason_of, retry_after_of
+from .failures import inside, needs_of, reason_of, retry_after_of
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
 """Makes a call with the arguments that it gets; the frame gives its idempotency key."""
@@ -61,7 +61,7 @@ class PastFailure(ExecutionFailed):
         self.kind, self.result = recorded["kind"], recorded.get("result")
         self.retry_after = recorded.get("retryAfter")
         self.recorded_classes, self.budgets = tuple(recorded.get("classes", ())), recorded.get("budgets", ())
-        self.trace = trace_in(recorded)
+        self.trace, self.needs = trace_in(recorded), recorded.get("needs")
 
 
 class PendingCommit:
@@ -281,6 +281,8 @@ def _call_failure_data(run: Any, node_slot: NodeSlot, failure: ToolError) -> dic
         data["budgets"] = list(budgets)
     if (seconds := retry_after_of(failure)) is not None:
         data["retryAfter"] = seconds
+    if (needs := needs_of(failure)) is not None:
+        data["needs"] = needs
     if failure.ran:
         data["ran"] = True
         places = inside(run.id, failure)
@@ -407,6 +409,7 @@ def failure_from_json(data: Any) -> NodeFailed:
         classes=data.get("classes", ()),
         budgets=data.get("budgets", ()),
         trace=trace_in(data),
+        needs=data.get("needs"),
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from ...config.secrets import process_redaction
 from ...errors import (
+    CORRECTION,
+    RESTART,
     ExpressionError,
     InvalidValue,
     NodeFailed,
@@ -69,6 +72,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, *, is_of_cal
     failed.retryable = attribute_of(exc, "retryable") is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
     failed.budgets, failed.retry_after = attribute_of(exc, "budgets", ()), retry_after_of(exc)
+    failed.needs = needs_of(exc)
     failed.trace = trace_of(exc, frame[RUN], node_slot.handler)
     if isinstance(exc, SchemaMismatch):
         failed.problems = exc.problems
@@ -86,17 +90,28 @@ def reason_of(exc: Exception, node_slot: NodeSlot, run: Any) -> str:
     return process_redaction().text(run.redact(reason))
 
 
-def retry_after_of(exc: BaseException | None) -> float | None:
+def retry_after_of(exc: BaseException) -> float | None:
     """Return the `retry_after` of an error or of its causes, in seconds."""
-    seen = set[int]()  # an exception that is raised again and again may be its own cause
-    while exc is not None and id(exc) not in seen:
-        seen.add(id(exc))
-        seconds = attribute_of(exc, "retry_after")
+    for error in _with_causes(exc):
+        seconds = attribute_of(error, "retry_after")
         if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
             with contextlib.suppress(OverflowError):  # an integer beyond every float
                 return float(seconds)
-        exc = exc.__cause__
     return None
+
+
+def needs_of(exc: BaseException) -> str | None:
+    """Return what must come before a retry, as an error or one of its causes says; None if nothing must."""
+    found = (attribute_of(error, "needs") for error in _with_causes(exc))
+    return next((needs for needs in found if needs in (CORRECTION, RESTART, "")), None) or None  # "" hides the causes
+
+
+def _with_causes(exc: BaseException | None) -> Iterator[BaseException]:
+    seen = set[int]()  # an exception that is raised again and again may be its own cause
+    while exc is not None and id(exc) not in seen:
+        seen.add(id(exc))
+        yield exc
+        exc = exc.__cause__
 
 
 def inside(run_id: str, exc: Exception) -> tuple[str, ...] | None:
