@@ -405,7 +405,9 @@ def _outcome_text(node: dict[str, Any]) -> str:
     """Render the error, the reason or the value of a step; "" if its value was not kept."""
     if node["error"] is not None or node["reason"]:
         error = node["error"]
-        return _short_text(node["reason"]) if error is None else _short_text(error) + raised_at(error)
+        return (
+            _short_text(node["reason"]) if error is None else with_place(_short_text(error) + raised_at(error), error)
+        )
     return _short_text(node["value"]) if "value" in node else ""
 
 
