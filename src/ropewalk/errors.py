@@ -499,7 +499,7 @@ class FlowFailed(RopewalkError):
     @property
     def trace(self) -> StackTrace | None:
         """The stack trace of the failure that ended the run, from the line of the flow on."""
-        error = next(reversed(errors_in(self.result)), {})
+        error: dict[str, Any] = next(reversed(errors_in(self.result)), {})
         trace, (file, _, line) = trace_in(error), str(error.get("place", "")).rpartition(":")
         frame = f'  File "{file}", line {line}'
         if not file or (trace is not None and str(trace.text).startswith(f"{frame}\n")):

@@ -1,9 +1,8 @@
-"""Every failure says which line of which file defines what failed: in Python, in the store, over HTTP and in commands."""
+"""Every failure says which line of which file defines what failed: in Python, in the store, over HTTP, in commands."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import httpx2

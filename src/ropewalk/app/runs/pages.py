@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 _MOST = 100  # results of one step
 
 
-def add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
+def complete_failures(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
+    """Add to failed steps what their entries lack: where they are defined, and the rejected results inside them."""
+    _add_places(row, steps)
+    _add_rejected(store, row, steps)
+
+
+def _add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
     """Add `rejected` to each step whose node failed after tools inside the flow that it called had run."""
     if not store.durable:
         return
@@ -39,7 +45,7 @@ def add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> Non
             step["rejected"] = [{"path": path, "result": result} for path, result in match if result is not None]
 
 
-def add_places(row: RunRow, steps: list[dict[str, Json]]) -> None:
+def _add_places(row: RunRow, steps: list[dict[str, Json]]) -> None:
     """Add to the error of each failed step the `place` that the result of the run has for it."""
     errors = errors_in(row.result) if isinstance(row.result, dict) else []
     places = {without_attempts(str(error.get("path") or error.get("nodeId"))): error.get("place") for error in errors}
@@ -149,7 +155,7 @@ def read_ends(context: Context, row: RunRow, limit: int) -> list[dict[str, Json]
     entries = [*gave_up, *last]
     related = context.store.history_at(row.id, sorted({entry.path for entry in entries}))
     created = steps(entries, row, related, _block_paths(context, row, entries), is_last=False)
-    add_rejected(context.store, row, created)
+    complete_failures(context.store, row, created)
     return created
 
 
