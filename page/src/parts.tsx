@@ -135,21 +135,29 @@ export const messageOf = (error: Json | undefined) =>
 
 const fieldsOf = (error: Json | undefined) => (error && typeof error === "object" && !Array.isArray(error) ? error : {});
 
-/** The place in the user's own code where a failure happened. */
+/** Where a failure is from: the line that defines the node, and the place in the user's own code. */
 export function Place({ of }: { of: Json | undefined }) {
-  const { at } = fieldsOf(of);
-  return typeof at === "string" ? <small>at <code dir="auto">{at}</code></small> : null;
+  const { place, at } = fieldsOf(of);
+  return (
+    <>
+      {typeof place === "string" && place !== at && <small>defined at <code dir="auto">{place}</code></small>}{" "}
+      {typeof at === "string" && <small>at <code dir="auto">{at}</code></small>}
+    </>
+  );
 }
 
 /** The place of a failure, and its whole stack when it is opened. */
 export function Stack({ of }: { of: Json | undefined }) {
-  const { at, stack } = fieldsOf(of);
+  const { place, at, stack } = fieldsOf(of);
   if (typeof stack !== "string") return <Place of={of} />;
   return (
-    <details className="stack">
-      <summary>{typeof at === "string" ? <>at <code dir="auto">{at}</code></> : "Stack"}</summary>
-      <Text of={stack} />
-    </details>
+    <>
+      {place !== at && <Place of={{ place }} />}
+      <details className="stack">
+        <summary>{typeof at === "string" ? <>at <code dir="auto">{at}</code></> : "Stack"}</summary>
+        <Text of={stack} />
+      </details>
+    </>
   );
 }
 

@@ -511,16 +511,22 @@ class FlowFailed(RopewalkError):
         self.run_id, self.status, self.result = run_id, status, result
         if isinstance(result, FailedResult):
             self.__cause__ = result.cause
-        self.ran = any(_is_after_effects(error) for error in _errors_in(result))
-        self.ran_at = tuple(f"{run_id}/{path}" for error in _errors_in(result) for path in rejected_paths(error))
+        self.ran = any(_is_after_effects(error) for error in errors_in(result))
+        self.ran_at = tuple(f"{run_id}/{path}" for error in errors_in(result) for path in rejected_paths(error))
         self.retryable = status != "stopped" and not self.ran
         self.needs = needs_in(_errors_in(result))
         super().__init__(message)
 
     @property
     def trace(self) -> StackTrace | None:
-        """The stack trace of the failure that ended the run."""
-        return trace_in(next((error for error in reversed(_errors_in(self.result)) if isinstance(error, dict)), None))
+        """The stack trace of the failure that ended the run, from the line of the flow on."""
+        error: dict[str, Any] = next(reversed(errors_in(self.result)), {})
+        trace, (file, _, line) = trace_in(error), str(error.get("place", "")).rpartition(":")
+        frame = f'  File "{file}", line {line}'
+        if not file or (trace is not None and str(trace.text).startswith(f"{frame}\n")):
+            return trace
+        text = None if trace is None else trace.text
+        return StackTrace((trace and trace.at) or error["place"], f"{frame}\n{text or error.get('message', '')}")
 
 
 class FailedResult(dict[str, Any]):
@@ -574,10 +580,11 @@ def _is_after_effects(error: Any) -> bool:
     return error.get("ran") is True or of_flow or (kind == "SchemaMismatch" and path.partition(".")[0] == "output")
 
 
-def _errors_in(result: dict[str, Any]) -> list[Any]:
-    """Return the errors of a result, whatever notation it is written in."""
+def errors_in(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the errors of a result, whatever notation it is written in; agents have one."""
     errors = result.get("errors")
-    return [*(errors if isinstance(errors, list) else ()), result.get("error")]
+    listed = [*(errors if isinstance(errors, list) else ()), result.get("error")]
+    return [error for error in listed if isinstance(error, dict)]
 
 
 class CompletionFailed(RopewalkError):

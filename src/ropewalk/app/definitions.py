@@ -416,7 +416,8 @@ class Definitions:
         # Only problems need the places of the document, so a sound definition does not read its file again.
         from ..source.document import with_places
 
-        file = prepared.file or self._origin(prepared)
+        located = self.with_file(prepared)
+        file = None if located is None else located.file
         return Checked(problems=tuple(with_places(problems, file)), warnings=tuple(with_places(warnings, file)))
 
     def _check_graph(self, flow: Flow, cards: Callable[[str], ToolCard | None], unknown_tools: str) -> Checked:
@@ -430,15 +431,17 @@ class Definitions:
             max_nesting=limits.nesting,
         )
 
-    def _origin(self, prepared: Prepared) -> Any:
-        """Return the file that a definition was read from, if it still has the same content."""
+    def with_file(self, prepared: Prepared) -> Prepared | None:
+        """Return a definition with the file that it was read from, if that still has the same content."""
+        if prepared.file is not None:
+            return prepared
         if prepared.origin is None or not self.may_read(prepared.origin):
             return None
         from pathlib import Path
 
         with suppress(InvalidFlow, NotFound):
             result = self.get(Path(display_path(Path(prepared.origin))))
-            return result.file if result.fingerprint == prepared.fingerprint else None
+            return result if result.file is not None and result.fingerprint == prepared.fingerprint else None
         return None
 
     async def with_tool_problems(self, error: InvalidFlow) -> InvalidFlow:

@@ -27,6 +27,7 @@ from ..values import Json
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine, Job
+    from ..engine.run import AddPlaces
     from ..journal.protocol import RunRow
     from .prepared import Prepared
     from .start import Start
@@ -44,7 +45,9 @@ class DirectoryCallers:
         ready: Callable[[Prepared], Awaitable[None]],
         job_for_row: Callable[[RunRow], Awaitable[Job]],
         engine: Callable[[], Engine],
+        add_places_to: Callable[[Prepared], AddPlaces | None],
     ) -> None:
+        self.add_places_to = add_places_to
         self.base, self.load, self.ready, self.job_for_row, self.engine = base, load, ready, job_for_row, engine
         self._callers: dict[tuple[str, tuple[tuple[str, str], ...]], DirectoryCaller] = {}
 
@@ -80,6 +83,7 @@ class DirectoryCallers:
             fingerprint=loaded.fingerprint,
             document=loaded.document,
             render=loaded.compiled.render,
+            add_places=self.add_places_to(loaded),
             root=root,
         )
         host = FlowHost(

@@ -56,6 +56,7 @@ from .start import DEFAULT, ExecuteOptions, Executor, Start
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..engine.run import AddPlaces
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
@@ -211,8 +212,9 @@ class Jobs:
 
         context = self.context
         return DirectoryCallers(
-            context.runner, context.definitions.find, self.prepare, self.for_existing, lambda: context.engine
-        )
+            context.runner, context.definitions.find, self.prepare, self.for_existing, lambda: context.engine,
+            self.add_places_to,
+        )  # fmt: skip
 
     def make_tool(self, loaded: Prepared, name: str | None = None, description: str | None = None) -> Tool:
         """Make a tool of a definition: each call is a run, or a part of the run that calls it."""
@@ -225,6 +227,7 @@ class Jobs:
             fingerprint=loaded.fingerprint,
             document=loaded.document,
             render=compiled.render,
+            add_places=self.add_places_to(loaded),
             definition_id=loaded.stored_id,
             root=loaded.root,
         )
@@ -417,6 +420,10 @@ class Jobs:
             known = self._executors[id(executor)] = (executor, ExecutorCaller(executor))
         return known[1]
 
+    def add_places_to(self, loaded: Prepared) -> AddPlaces | None:
+        """Return what adds the places of a definition to the errors of its runs; None if it has no file."""
+        return None if loaded.file is None and loaded.origin is None else partial(_add_places, self.context, loaded)
+
     def _job(self, start: Start, loaded: Prepared, run_id: str, input: Json, state: Any) -> Job:
         on_event, caller = start.on_event, self.caller(start.executor, loaded)
         if on_event is not None and not callable(on_event):
@@ -447,12 +454,19 @@ class Jobs:
             flow=loaded.flow,
             caller=caller,
             render=loaded.compiled.render,
+            add_places=self.add_places_to(loaded),
             input=input,
             state=state,
             watcher=on_event,
             park=start.park,
             allowed=self.context.secrets,
         )
+
+
+async def _add_places(context: Context, loaded: Prepared, result: dict[str, Json]) -> None:
+    from .node_places import add_places  # only a run with errors needs it
+
+    await add_places(context, loaded, result)
 
 
 def _with_file(error: InvalidFlow, row: RunRow) -> InvalidFlow:

@@ -164,7 +164,7 @@ def _facts_of_program(id: str, op: Program) -> Facts:
     if op.outline is None:
         tools = ", ".join(tool.name for tool, _ in op.tools) or "none"
         return Facts(id, "Program", "", (), (f"tools: {tools}",), ())
-    return Facts(id, "Program", "", (), (), (("", view_of_outline(op.outline)),))
+    return Facts(id, "Program", "", (), (), (("", view_of_outline(op.outline, op.places)),))
 
 
 def _writes_own_output(writes: Expr, node: Node) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
+from os.path import basename
 
+from ..errors import Place
 from ..outline import Block, Branch, FunctionCall, Group, Item, Loop, Outline, ToolCall, Wait
 from .view import Facts, View
 
@@ -12,16 +15,18 @@ AT_ONCE = "at the same time"
 _DEEPEST = 60
 
 
-def view_of_outline(outline: Outline) -> View:
+def view_of_outline(outline: Outline, places: Sequence[Place] = ()) -> View:
     """Return what drawings show of a program; the body of a function is at its first call."""
-    return _Reader(outline).block(outline.body, 0)
+
+    # `places`: Those of the lines of a program that was made of a file.
+    return _Reader(outline, places).block(outline.body, 0)
 
 
 class _Reader:
     """Reads the items of one program."""
 
-    def __init__(self, outline: Outline) -> None:
-        self._outline = outline
+    def __init__(self, outline: Outline, places: Sequence[Place]) -> None:
+        self._outline, self._places = outline, places
         self._drawn: set[str] = set()  # functions
         self._ids: dict[int, str] = {}
         used = Counter[str]()
@@ -38,6 +43,9 @@ class _Reader:
 
     def _item(self, item: Item, depth: int) -> Facts:
         kind, name, details = _words(item)
+        if self._places:
+            place = self._places[item.place.line - 1]
+            details = (*details, f"{basename(place.file)}:{place.line}")
         bodies = self._bodies(item, depth + 1) if depth < _DEEPEST else ()
         # The label of an only region is not drawn.
         arms = [title for title, _ in bodies] if isinstance(item, Branch) else []

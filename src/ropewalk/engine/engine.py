@@ -30,6 +30,7 @@ from ..errors import (
     RunBusy,
     RunExists,
     StoreError,
+    errors_in,
     message_of,
 )
 from ..events import Event
@@ -46,7 +47,7 @@ from ..values import Json, check_json, digest, gc_disabled_until_next_tick
 from . import budgets
 from .compile.calls import Caller, Lease
 from .compile.program import Program, compile_flow
-from .run import Ending, Run, Watcher, rendered
+from .run import AddPlaces, Ending, Run, Watcher, rendered
 from .stack_trace import local_cause
 
 if TYPE_CHECKING:
@@ -166,6 +167,8 @@ class Job:
     caller: Caller
     render: Callable[[Ending], dict[str, Json]]
     """Makes the result of the run in the words of its notation."""
+    add_places: AddPlaces | None = None
+    """Adds to the errors of the result where the document of the flow defines what failed."""
     input: Json = None
     """The input that the flow reads."""
     state: Mapping[str, Json] | None = None
@@ -324,7 +327,8 @@ class Engine:
                 await log.release()
         earlier = await job.job_for_row(row)
         job.new = replace(job.new, document=earlier.new.document, fingerprint=earlier.new.fingerprint)
-        job.flow, job.caller, job.render = earlier.flow, earlier.caller, earlier.render
+        job.flow, job.caller = earlier.flow, earlier.caller
+        job.render, job.add_places = earlier.render, earlier.add_places
         return True
 
     def has_caller(self, key: str | None) -> bool:
@@ -459,7 +463,7 @@ class Engine:
             result, status = await _recorded(job, run, ending)
         if status != ending.status:
             ending.status = status
-            result = with_cause(rendered(job.render, ending), ending)
+            result = with_cause(await rendered(job, ending), ending)
         run.emit_held_events(committed=True)
         if run.watcher is not None:
             run.report("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
@@ -475,7 +479,7 @@ class Engine:
         if run.watcher is not None:
             run.report("run.waiting" if ending.status == "waiting" else "run.finished", data={"status": ending.status})
         waiting = run.waits.parked if run.waits is not None else []
-        return {**rendered(job.render, ending), "waitingFor": [wait_to_json(entry) for entry in waiting]}
+        return {**await rendered(job, ending), "waitingFor": [wait_to_json(entry) for entry in waiting]}
 
     async def _interrupt(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Release a run that has no ending, or the record of its ending failed."""
@@ -558,8 +562,10 @@ def check_run_id(id: object, place: str = "run id") -> None:
 
 async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json], str]:
     """Record an ending; return the result in the words of its notation, and the status in the store."""
-    result, error = rendered(job.render, ending), ending.error
+    result, error = await rendered(job, ending), ending.error
     payload = None if error is None else {"message": message_of(error), "kind": type(error).__name__}
+    if payload is not None and (listed := errors_in(result)) and "place" in listed[-1]:
+        payload["place"] = listed[-1]["place"]
     counts = {"results": len(ending.outputs), "errors": max(len(ending.failures), int(error is not None))}
     status = await run.log.finish(ending.status, result, payload, **counts)
     return with_cause(result, ending), status

@@ -33,7 +33,7 @@ from .compile.calls import Caller
 from .compile.program import Program, compile_flow, may_wait
 from .engine import Job, new_run_id, run_program, with_cause
 from .flow_stream import FlowStream
-from .run import Ending, rendered
+from .run import AddPlaces, Ending, rendered
 
 _NO_NAME: Final = r"[^A-Za-z0-9_.-]+"
 ModelCheck: TypeAlias = Callable[[], str | None]
@@ -67,6 +67,8 @@ class FlowSource:
     document: Json
     # Makes the result of a run in the words of the notation.
     render: Callable[[Ending], dict[str, Json]]
+    # Adds to the errors of a result where the document defines what failed.
+    add_places: AddPlaces | None = None
     # The id of the stored definition, which counts its runs.
     definition_id: str | None = None
     # The directory of an experience whose files are its tools.
@@ -210,7 +212,7 @@ class FlowTool(Routed):
                 return await self._run_in_store(self._job(args, watcher, state), get_engine, key)
             program, run_id = self._compiled(watcher), key or new_run_id()
             ending = await run_program(program, args, run_id=run_id, watcher=watcher)
-            return with_cause(rendered(self.source.render, ending), ending)
+            return with_cause(await rendered(self.source, ending), ending)
         finally:
             _running.reset(token)
 
@@ -255,6 +257,7 @@ class FlowTool(Routed):
             flow=source.flow,
             caller=host.caller,
             render=source.render,
+            add_places=source.add_places,
             input=args,
             state=state,
             watcher=watcher,

@@ -14,11 +14,11 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, Problem, RunStopped, RunTimeout
 from ..events import Event
@@ -95,6 +95,11 @@ class Ending:
     """Returns every tool call that gave a value, with its node; one per iteration."""
     warnings: Sequence[str] = ()
     """What is unusual about the results of its calls, also of those in earlier processes."""
+
+
+AddPlaces: TypeAlias = Callable[[dict[str, Json]], Awaitable[None]]
+_PLACED: Final = ("failed", "partial", "timeout")
+"""How runs end whose errors have places. A run that somebody stopped has none."""
 
 
 class Run(TaskDeadline):
@@ -629,10 +634,15 @@ class Run(TaskDeadline):
         return entries(self)
 
 
-def rendered(render: Callable[[Ending], dict[str, Json]], ending: Ending) -> dict[str, Json]:
-    """Return an ending in the words of its notation, with the warnings of the run."""
-    result = render(ending)
-    return {**result, "warnings": [*result.get("warnings", ()), *ending.warnings]} if ending.warnings else result
+async def rendered(writer: Any, ending: Ending) -> dict[str, Json]:
+    """Return an ending in the words of its notation, with the warnings of the run and the places of its errors."""
+    # `writer`: A Job or a FlowSource.
+    result: dict[str, Json] = writer.render(ending)
+    if ending.warnings:
+        result = {**result, "warnings": [*result.get("warnings", ()), *ending.warnings]}
+    if writer.add_places is not None and ending.status in _PLACED:
+        await writer.add_places(result)
+    return result
 
 
 def _ids_in(paths: Iterable[str]) -> set[str]:

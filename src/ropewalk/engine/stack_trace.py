@@ -91,7 +91,7 @@ def origin(error: BaseException) -> BaseException:
 
 def trace_in_program(place: Place, ending: str, inner: StackTrace | None, run: Any) -> StackTrace:
     """Return the trace of a failure at a line of a program, with the trace of the step that it comes from."""
-    file = _shown_path(place.file, _project_of(run))
+    file = shown_path(place.file, _project_of(run))
     at, frame = f"{file}:{place.line}", f'  File "{file}", line {place.line}'
     if place.text.strip():
         frame += f"\n    {place.text.strip()}"
@@ -183,7 +183,7 @@ def _trace_of_function(function: Any, project: str) -> StackTrace | None:
     first = code.co_firstlineno
     lines = range(first, first + _MAX_DECORATORS)
     starts = (line for line in lines if linecache.getline(code.co_filename, line).lstrip().startswith(_FUNCTION))
-    return StackTrace(f"{_shown_path(code.co_filename, project)}:{next(starts, first)} in {code.co_name}", None)
+    return StackTrace(f"{shown_path(code.co_filename, project)}:{next(starts, first)} in {code.co_name}", None)
 
 
 def _project_of(run: Any) -> str:
@@ -247,7 +247,7 @@ def _path_in_library(file: str) -> str | None:
     return next((file[len(folder) :] for folder in _LIBRARIES if file.startswith(folder)), None)
 
 
-def _shown_path(file: str, project: str) -> str:
+def shown_path(file: str, project: str) -> str:
     """Return a path as people know it: in the project, in a package, or from the working directory."""
     library = _path_in_library(file)
     if library is not None:
@@ -279,7 +279,7 @@ def _place_in(trace: TracebackType | None, project: str) -> str | None:
     if last is None:
         return None
     code = last.tb_frame.f_code
-    return f"{_shown_path(code.co_filename, project)}:{last.tb_lineno} in {code.co_name}"
+    return f"{shown_path(code.co_filename, project)}:{last.tb_lineno} in {code.co_name}"
 
 
 def _lines(error: BaseException, project: str, depth: int = 0) -> Iterator[str]:
@@ -355,5 +355,5 @@ def _frame_lines(trace: TracebackType | None, project: str) -> Iterator[str]:
 def _frame_text(file: str, line: int, name: str, project: str) -> str:
     linecache.checkcache(file)
     source = "" if file.startswith("/dev/") else linecache.getline(file, line).strip()  # a device could block
-    place = f'  File "{_shown_path(file, project)}", line {line}, in {name}'
+    place = f'  File "{shown_path(file, project)}", line {line}, in {name}'
     return f"{place}\n    {source}" if source else place

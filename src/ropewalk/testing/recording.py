@@ -361,10 +361,10 @@ def _failure_text(expect: Mapping[str, Any]) -> str:
 
 
 def _comparable_error(error: Any) -> Json:
-    """Remove from an error what differs in a replay: its stack, the tool's backend and the id of the run."""
+    """Remove from an error what differs in a replay: places, stack, the tool's backend and the id of the run."""
     if not isinstance(error, dict):
         return error
-    comparable = {key: value for key, value in error.items() if key not in ("at", "stack")}
+    comparable = {key: value for key, value in error.items() if key not in ("at", "stack", "place")}
     if isinstance(error.get("message"), str):
         message = _BACKEND_KIND.sub(r"\1:", error["message"])
         comparable["message"] = _TIMEOUT_MESSAGE.sub(r"the run \1", message)

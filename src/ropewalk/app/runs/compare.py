@@ -194,6 +194,7 @@ class RecordedRun(NamedTuple):
 def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> dict[str, Json]:
     """Compare two runs: their status and times, then everything that differs."""
     entries_a, entries_b = list(a.entries), list(b.entries)
+    errors = [_message(a.row.error), _message(b.row.error)]
     nodes, same = _compare_steps(_last_steps(entries_a, {}), _last_steps(entries_b, _aligned(entries_a, entries_b)))
     return {
         "a": _run_header(a.row),
@@ -204,7 +205,7 @@ def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> di
         "nodesLeftOff": max(0, len(nodes) - MAX_NODES),
         "same": same,
         "result": value_differences(_answer(a.row), _answer(b.row)),
-        "error": None if a.row.error == b.row.error else [_message(a.row.error), _message(b.row.error)],
+        "error": None if errors[0] == errors[1] else errors,
     }
 
 

@@ -11,14 +11,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...engine.compile.events import NOT_TAKEN
-from ...errors import RopewalkError
+from ...errors import RopewalkError, errors_in
 from ...fast_dataclass import dataclass
 from ...ir import Flow, bodies, nodes_of
 from ...journal.past import LONG
 from ...journal.protocol import ENDS, Entry, RunRow, Store
 from ...ops import Branch
 from ...values import Json
-from .instances import Attempt, Instances
+from .instances import Attempt, Instances, without_attempts
 from .steps import steps
 
 if TYPE_CHECKING:
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 _MOST = 100  # results of one step
 
 
-def add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
+def complete_failures(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
+    """Add to failed steps what their entries lack: where they are defined, and the rejected results inside them."""
+    _add_places(row, steps)
+    _add_rejected(store, row, steps)
+
+
+def _add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
     """Add `rejected` to each step whose node failed after tools inside the flow that it called had run."""
     if not store.durable:
         return
@@ -37,6 +43,17 @@ def add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> Non
         if isinstance(places, list) and places:
             match = [(path, _branch_result(store, row.id, path)) for path in map(str, places[:_MOST])]
             step["rejected"] = [{"path": path, "result": result} for path, result in match if result is not None]
+
+
+def _add_places(row: RunRow, steps: list[dict[str, Json]]) -> None:
+    """Add to the error of each failed step the `place` that the result of the run has for it."""
+    errors = errors_in(row.result) if isinstance(row.result, dict) else []
+    places = {without_attempts(str(error.get("path") or error.get("nodeId"))): error.get("place") for error in errors}
+    for step in steps if any(places.values()) else ():
+        # Compositions and agents name a node by its id alone.
+        place = places.get(without_attempts(str(step["path"]))) or places.get(str(step["node"]))
+        if place and step["status"] == "failed" and isinstance(step["error"], dict):
+            step["error"] = {**step["error"], "place": place}
 
 
 def _branch_result(store: Store, run_id: str, path: str) -> Json:
@@ -138,7 +155,7 @@ def read_ends(context: Context, row: RunRow, limit: int) -> list[dict[str, Json]
     entries = [*gave_up, *last]
     related = context.store.history_at(row.id, sorted({entry.path for entry in entries}))
     created = steps(entries, row, related, _block_paths(context, row, entries), is_last=False)
-    add_rejected(context.store, row, created)
+    complete_failures(context.store, row, created)
     return created
 
 

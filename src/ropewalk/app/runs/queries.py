@@ -208,7 +208,7 @@ class RunService:
             `next` page (None for the last); None when there is no such run.
         """
         from .answers import unanswered_waits
-        from .pages import Page, add_rejected, read_page, waits_of, with_untaken
+        from .pages import Page, complete_failures, read_page, waits_of, with_untaken
         from .undone import shown_undo
 
         row = self.store.get_run(run_id, so_far=True)
@@ -225,7 +225,7 @@ class RunService:
         before = reuse_cutoff(history, row)
         waits = [] if row.status in ENDS else unanswered_waits(self.context, row, waiting)
         nodes = steps(page.entries, row, page.related, page.blocks, is_last=page.next is None)
-        add_rejected(self.store, row, nodes)
+        complete_failures(self.store, row, nodes)
         result = self.result(row)
         answer = outcome(result, row.kind).to_answer() if isinstance(result, dict) else {}
         endings = earlier_endings(history)

@@ -173,3 +173,9 @@ class _TextHandler(logging.StreamHandler):  # type: ignore[type-arg]
         super().__init__(sys.stderr)
         self.setFormatter(RedactingFormatter(format))
         self.setLevel(level)
+
+
+def with_place(text: str, error: Any) -> str:
+    """Return the text of an error after the line that defines what failed, unless the text names the line."""
+    place = error.get("place") if isinstance(error, dict) else None
+    return text if not place or f"{place}:" in text else f"{place}: {text}"

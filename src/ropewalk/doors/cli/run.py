@@ -24,6 +24,7 @@ from ...errors import (
     Problem,
     RopewalkError,
     display_path,
+    errors_in,
     message_of,
     needs_in,
     raised_at,
@@ -54,7 +55,7 @@ from .options import (
     Upgrade,
     Watch,
 )
-from .output import columns, configure_logging, duration, moment, notify
+from .output import columns, configure_logging, duration, moment, notify, with_place
 from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes, is_new_wait
 from .questions import ask_on_terminal, shown_with
@@ -334,7 +335,6 @@ def _result_answer(
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     if quiet:
         return Answer(exit=run_exit_code(data), data=data, recorded=show_command)
-    places = node_places(app, outcome.run_id, source) if errors_in(data) else {}
     row = app.runs.row(outcome.run_id)
     resumer = None
     if data.get("waitingFor") and engine != "local":
@@ -343,7 +343,7 @@ def _result_answer(
         # The result holds the time of its own execution; people ask for that of the whole run.
         payload = {**data, "duration": data["duration"] + app.runs.earlier_seconds(row) * 1000}
     lines = [
-        summary(payload, places, options, engine, resumer=resumer, changes=changes(counts)),
+        summary(payload, options, engine, resumer=resumer, changes=changes(counts)),
         *rejected(data, options if recorded else None),
         *_stacks(data, show_command),
         *(retry_advice(app, row, data, options, counts) if recorded and row is not None else []),
@@ -410,26 +410,8 @@ def _already_ended_note(app: App, run_id: str | None, options: str, source: Path
     return f"{note}; to retry it: ropewalk runs retry {quote(row.id)}{changed}{options}"
 
 
-def node_places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
-    """Return where each node is defined: in `source`, or in the file that the run was started from if unchanged."""
-    from ...app.node_places import places  # only a run with errors needs it
-    from ...app.runs.upgrade import current_definition
-
-    row = app.runs.row(run_id)
-    try:
-        if source is not None:
-            return places(app.load(source))
-        loaded = None if row is None else current_definition(app.context, row)
-    except RopewalkError:  # the result is shown without places
-        return {}
-    if row is None or loaded is None or loaded.fingerprint != row.fingerprint:
-        return {}
-    return places(loaded)
-
-
 def summary(
     data: dict[str, Any],
-    places: Mapping[str, str],
     options: str = "",
     engine: str | None = None,
     *,
@@ -447,7 +429,7 @@ def summary(
         *changes,
     ]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
-    lines += [f"  {_error_line(e, places)}" for e in errors]
+    lines += [f"  {_error_line(e)}" for e in errors]
     lines += [escape_invisible(f"  warning: {warning}") for warning in data.get("warnings") or ()]
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
@@ -480,27 +462,18 @@ def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
     return lines
 
 
-def errors_in(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the errors of a result; agents have one."""
-    errors = data.get("errors") or [data.get("error")]
-    return [error for error in errors if isinstance(error, dict)]
-
-
-def _error_line(error: Any, places: Mapping[str, str]) -> str:
+def _error_line(error: Any) -> str:
     if not isinstance(error, dict):
         return escape_invisible(shorten(message_of(error), hint=JSON_HINT))
-    from ...app.recorded_calls import line_at  # only a run with errors needs it
-
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
     path = str(error.get("path")).partition("@")[0]
-    place = places.get(node) or places.get(f"line {line_at(path)}")
-    prefix = f"{place}: " if place else ""
     tool = f" (tool {error['tool']})" if error.get("tool") else ""
     if error.get("tool") == MODEL:  # our own name of the tool; nobody wrote it in a definition
         node, tool = ("the model", "") if node == "turn" else (node, " (the model)")
     elif path.endswith(f"]/{node}"):
         node = path  # which names the iteration of the loop
-    text = prefix + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+    text = f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+    text = with_place(text, error)
     return escape_invisible(text + raised_at({**error, "message": text}))
 
 

@@ -25,7 +25,7 @@ from cyclopts import Parameter, validators
 from ...app.facts import approval_text
 from ...app.recorded_run import require_run
 from ...app.runs.pages import is_long, read_ends
-from ...errors import StoreError, raised_at
+from ...errors import StoreError, errors_in, raised_at
 from ...events import Event
 from ...journal.address import MissingStore
 from ...journal.protocol import ENDS, SCHEDULE
@@ -35,7 +35,7 @@ from .agents import Transcript
 from .arguments import saved
 from .dispatch import FAILED, Answer, UsageError, run_exit_code
 from .options import Json, Project, StoreAddress
-from .output import columns, duration, first_line, moment, notify, time_of_day
+from .output import columns, duration, first_line, moment, notify, time_of_day, with_place
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, no_project_note, store_options, with_app, without_tools
@@ -215,8 +215,8 @@ def show(
         if after:  # everything but the steps is on the first page
             text = _page_text(details, root, transcript)
         else:
-            shown, entire = _with_place(app, row, details), page_size is not None
-            text = _details_text(shown, root, transcript, queue_note, resumer, options, entire=entire)
+            entire = page_size is not None
+            text = _details_text(details, root, transcript, queue_note, resumer, options, entire=entire)
             text += _next_step(app, row, details, options)
 
         # How to see the steps that are missing here.
@@ -233,7 +233,7 @@ def show(
 
 def _next_step(app: App, row: RunRow, run: Mapping[str, Any], options: str) -> str:
     """Say how to retry or to continue a run that has ended."""
-    from .run import errors_in, retry_advice  # only a run that has ended needs it
+    from .run import retry_advice  # only a run that has ended needs it
 
     if row.ended_at is None or row.kind == SCHEDULE:
         return ""
@@ -242,20 +242,6 @@ def _next_step(app: App, row: RunRow, run: Mapping[str, Any], options: str) -> s
     if not errors and row.status in ("failed", "partial"):
         return ""
     return "".join(f"\n\n{line}" for line in retry_advice(app, row, {"errors": errors}, options))
-
-
-def _with_place(app: App, row: RunRow, run: dict[str, Any]) -> dict[str, Any]:
-    """Return a run whose error begins with the line of the file that defines the failed node."""
-    from .run import node_places
-
-    error = run.get("error")
-    started_with = row.context or {}
-    file = str(started_with.get("root") or started_with.get("file") or "")
-    if not isinstance(error, dict) or ".py" in file:  # this command imports no module
-        return run
-    node, separator, _ = str(error.get("message")).partition(": ")
-    place = node_places(app, row.id, None).get(node) if separator else None
-    return run if place is None else {**run, "error": {**error, "message": f"{place}: {error['message']}"}}
 
 
 def _is_abandoned(run: dict[str, Any]) -> bool:
@@ -321,7 +307,7 @@ def _details_text(
     if run.get("undo") is not None:
         lines += ["", *undo_lines(run["undo"], run["runId"], options)]
     if run.get("error") is not None:
-        lines += ["", f"error: {transcript.error(_short_text(run['error'], 1000))}"]
+        lines += ["", f"error: {with_place(transcript.error(_short_text(run['error'], 1000)), run['error'])}"]
     if run["kind"] == SCHEDULE:
         start = f"ropewalk schedules run {shlex.quote(run['name'])}{options}"
         lines += ["", f"the run could not begin; correct the cause, then start another one: {start}"]
@@ -431,7 +417,9 @@ def _outcome_text(node: dict[str, Any]) -> str:
     """Render the error, the reason or the value of a step; "" if its value was not kept."""
     if node["error"] is not None or node["reason"]:
         error = node["error"]
-        return _short_text(node["reason"]) if error is None else _short_text(error) + raised_at(error)
+        return (
+            _short_text(node["reason"]) if error is None else with_place(_short_text(error) + raised_at(error), error)
+        )
     return _short_text(node["value"]) if "value" in node else ""
 
 

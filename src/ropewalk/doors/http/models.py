@@ -92,7 +92,7 @@ class Result(Open):
     # Absent rather than a default: a client must not take an unfinished run for a success.
     new: bool | None = Field(None, description="False if a run with this id existed before; only for started runs.")
     success: bool | None = Field(None, description="True if the run succeeded; absent while it is unfinished.")
-    errors: list[Any] | None = Field(None, description="The failures, each with its node and message.")
+    errors: list[Any] | None = Field(None, description="The failures, each with its node, message and place.")
     duration: float | None = Field(None, description="Milliseconds; absent while the run is unfinished.")
     forkedFrom: str | None = Field(None, description="For a fork: the id of the earlier run.")
     note: str | None = Field(None, description="For a retry: that the file of the run has another definition now.")
