@@ -514,7 +514,7 @@ class FlowFailed(RopewalkError):
         self.ran = any(_is_after_effects(error) for error in errors_in(result))
         self.ran_at = tuple(f"{run_id}/{path}" for error in errors_in(result) for path in rejected_paths(error))
         self.retryable = status != "stopped" and not self.ran
-        self.needs = needs_in(_errors_in(result))
+        self.needs = needs_in(errors_in(result))
         super().__init__(message)
 
     @property
