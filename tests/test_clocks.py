@@ -23,7 +23,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "engine/test_engine_journal.py": (7, "virtual time"),
     "engine/test_engine_late.py": (1, "a tool that holds the loop beyond its timeout"),
     "engine/test_engine_parking.py": (3, "the time of a wait is taken off the time that has passed"),
-    "engine/test_engine_time.py": (2, "virtual time; a tool that takes a moment"),
+    "engine/test_engine_time.py": (4, "virtual time; tools that take a moment"),
     "engine/test_engine_turns.py": (1, "a tool that outlives its timeout"),
     "engine/test_engine_waits.py": (3, "a wait in real time; only a lower bound"),
     "faults/steps.py": (4, "tools of the campaign take time, so that a process dies in them"),

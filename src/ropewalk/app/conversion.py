@@ -12,7 +12,6 @@ from ..errors import InvalidFlow, Problem
 from ..expr.ast import Obj, Ref
 from ..ir import Flow, Graph
 from ..notations.registry import write
-from .node_places import node_sources
 
 if TYPE_CHECKING:
     from ..values import Json
@@ -64,6 +63,8 @@ def _with_value(loaded: Prepared) -> Flow:
 
 def _at_nodes(problems: Iterable[Problem], loaded: Prepared) -> list[Problem]:
     """Move the losses that a writer reports to the places of their nodes in the file."""
+    from .node_places import node_sources  # only a loss needs it
+
     sources = dict(node_sources(loaded.flow.body, ""))
     hidden = _hidden_fields(loaded.flow.body)
     result = []

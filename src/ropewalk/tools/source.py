@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import ConfigError, Place, Problem
-from ..source.document import render_problem
 from .mcp.login_errors import Reason
 
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ class Failures(dict[str, str]):
 
     def record(self, name: str, error: BaseException, *usual_key: str) -> None:
         """Keep the error of a source, with the place of the setting that it names, or else of its usual key."""
+        from ..source.document import render_problem  # few processes have a source that fails
+
         problems: Sequence[Problem] = [Problem(path="", message=str(error) or type(error).__name__)]
         key = usual_key
         if isinstance(error, ConfigError):

@@ -88,16 +88,9 @@ def ls(
         if after is not None:
             require_run(app.store, after)
         rows = app.runs.list(
-            status=status,
-            kind=kind,
-            flow=flow,
-            text=search,
-            since=since_time,
-            until=until_time,
-            after=after,
-            all=all,
+            status=status, kind=kind, flow=flow, text=search, since=since_time, until=until_time, after=after, all=all,
             limit=limit,
-        )
+        )  # fmt: skip
         is_noted = isinstance(app.store, MissingStore) and _note_missing(app.store, project)
         _warn_damaged(rows)
         now = time.time()
@@ -129,7 +122,7 @@ _NEXT_STEP: Final = {
 
 
 def _note_missing(store: MissingStore, project: Path | None) -> bool:
-    """Say where no store is yet, if the user chose the place or if there is no project; return True if so."""
+    """Say where no store is yet, if the user chose the place or if there is no project; return True then."""
     note = None if store.is_explicit else no_project_note(project)
     if store.is_explicit:
         notify(f"there is no store at {store.path} yet; the first run creates it: ropewalk run FILE")

@@ -52,8 +52,7 @@ def validate(
         Parameter(
             name="SOURCE",
             help="Definitions: YAML or JSON files, FILE.py:NAME, FILE.py for all plans in it, or directories with an"
-            " experience.yaml."
-            " (default: ropewalk.toml and every definition of the project)",
+            " experience.yaml. (default: ropewalk.toml and every definition of the project)",
         ),
     ],
     strict: Annotated[bool, Parameter(negative=(), help="Treat warnings as problems.")] = False,

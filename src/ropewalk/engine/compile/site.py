@@ -400,13 +400,7 @@ class CompileContext:
             return self._call_of_missing(tool, args, _raise_on_call(exc))
         node_slot.repeatable = getattr(bound, "repeatable", False)
         node_slot.handler = getattr(getattr(bound, "tool", None), "handler", None)
-        if content:
-            from ...tools.mcp.negotiation import with_content
-            from ...tools.runner import logged
-
-            bound = logged(with_content(bound), tool)
-        if (seconds := node_slot.node.policy.timeout) is not None and seconds > getattr(bound, "timeout", seconds):
-            bound = bound.with_timeout(seconds)
+        bound = _adjusted(bound, tool, content, node_slot.node.policy.timeout)
         if undo is not None or _needs_undo(bound):
             from .undo import call_undo  # imported only by flows that call a tool with an undo
 
@@ -466,6 +460,16 @@ class CompileContext:
             return calls.start_from(called, [(key, self.expr(value)) for key, value in args.fields])
         start, get = calls.start_with(called), self._object_of(args)
         return lambda frame: start(get(frame))
+
+
+def _adjusted(bound: Any, tool: str, content: bool, timeout: float | None) -> Any:
+    """Return a bound tool that keeps the content of results if asked, and whose limit is at least the node's own."""
+    if content:
+        from ...tools.mcp.negotiation import with_content
+        from ...tools.runner import logged
+
+        bound = logged(with_content(bound), tool)
+    return bound.with_timeout(timeout) if timeout is not None and timeout > bound.timeout else bound
 
 
 def _runs_alone(region: Region) -> bool:
