@@ -66,7 +66,7 @@ def test_a_limit_and_a_model_that_cannot_be_asked_are_in_the_result() -> None:
     done = run({**AGENT, "max_rounds": 1}, ScriptedModel(wants("find", {"topic": "x"})), {"topic": "x"})
     assert (done["status"], done["success"], done["stopReason"]) == ("failed", False, "max_rounds")
     assert (done["error"], done["warnings"]) == (
-        {"nodeId": None, "tool": None, "message": LIMIT, "kind": "Unfinished"},
+        {"nodeId": None, "tool": None, "message": LIMIT, "kind": "Unfinished", "needs": "restart"},
         [],
     )
     assert done["conversation"]["totals"]["rounds"] == 1

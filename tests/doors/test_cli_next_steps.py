@@ -235,8 +235,8 @@ def test_a_python_file_as_a_definition_says_what_to_write(shop):
     text = shop("validate", "p.py")
     assert text.code == 3
     assert "indent them below `code: |` in a YAML file with `kind: plan` and `name: p`" in text.err
-    named = shop("validate", "q.py")
-    assert "name the flow in it: q.py:one" in named.err
+    assert shop("validate", "q.py").out == "q.py:one: valid\n"
+    assert "name the flow in it: q.py:one" in shop("preview", "q.py").err
     assert "name the flow in it: rw_shop_tools.py:NAME" in shop("validate", "rw_shop_tools.py").err
 
 

@@ -45,8 +45,11 @@ async def test_each_unusable_part_has_one_line(tmp_path: Path, capsys: pytest.Ca
             await until(is_complete)
         parts.report()  # writes nothing twice
         lines = (written + capsys.readouterr().err).splitlines()
-    assert sum(line.startswith("! time: MCP server 'time': no program 'no-such-program'") for line in lines) == 1
-    assert sum(line.startswith("! pets: provider 'pets' at http://127.0.0.1:1: ") for line in lines) == 1
+    place = f"{tmp_path}/ropewalk.toml"
+    dead = f"! time: {place}:3:1: MCP server 'time': no program 'no-such-program'"
+    assert sum(line.startswith(dead) for line in lines) == 1, lines
+    unreachable = f"! pets: {place}:5:1: provider 'pets' at http://127.0.0.1:1: "
+    assert sum(line.startswith(unreachable) for line in lines) == 1, lines
     assert sum("ropewalk.toml:7:1: [selector] model: " in line for line in lines) == 1
 
 
@@ -58,7 +61,7 @@ def test_a_command_that_stays_names_a_dead_server_at_its_start(tmp_path: Path, w
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
         try:
-            assert any(line.startswith("! time: MCP server 'time': no program") for line in child.stderr)
+            assert any(line.startswith("! time: ropewalk.toml:2:1: MCP server 'time': no") for line in child.stderr)
         finally:
             child.kill()
 

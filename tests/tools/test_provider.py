@@ -336,10 +336,10 @@ def test_a_provider_that_cannot_be_reached_is_named_with_its_address(lab: Any) -
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(ExecutionFailed) as caught:
-        called(SimpleNamespace(url=f"{address}/secret?key=secret"))
+        called(SimpleNamespace(url=f"{address}/v1?key=rw-secret-key"))
     assert re.fullmatch(f"provider '.*' at {address}: ConnectError: .+ \\(Connection refused\\)", caught.value.reason)
     assert caught.value.retryable
-    assert trace_of_call(caught.value).at == f"POST {address}/secret/t"
+    assert trace_of_call(caught.value).at == f"POST {address}/v1/t"
 
 
 @pytest.mark.parametrize(
