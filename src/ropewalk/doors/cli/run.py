@@ -32,6 +32,7 @@ from ...errors import (
 )
 from ...events import Event
 from ...journal.memory import MemoryStore
+from ...journal.run_ids import new_run_id
 from ...notations.binding import UNSET
 from ...notations.records import needs_restart, node_to_restart
 from ...ops import MODEL
@@ -81,9 +82,10 @@ def resume_all(
 
     # The exit code is 1 if a run failed or could not be resumed.
 
-    async def work(app: App, _: Interrupts) -> Answer:
+    async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...app.runs.recovery import resume_all as resume_every  # no other run needs it
 
+        interrupts.if_interrupted = f"to continue: ropewalk resume --all{store_options(store, project)}"
         outcomes = await resume_every(app)
         rows = [(outcome.run_id, outcome["status"], outcome.get("error") or "") for outcome in outcomes]
         failed = any(outcome["status"] not in ("completed", "partial", "waiting") for outcome in outcomes)
@@ -161,7 +163,14 @@ def run(
     if request is not None and (wait is False or queue is not None or priority != 100):
         raise InvalidInput([Problem(path="--request", message=_REQUEST_CONFLICT)])
 
-    options: dict[str, Any] = {"run_id": id, "variables": variables or None, "concurrency": concurrency, "undo": undo}
+    # The command knows the id before the run is stored, so that it can look for it after Ctrl-C.
+    new_id = new_run_id() if id is None else id
+    options: dict[str, Any] = {
+        "run_id": new_id,
+        "variables": variables or None,
+        "concurrency": concurrency,
+        "undo": undo,
+    }
 
     async def submit(app: App, definition: Source, on_event: OnEvent) -> str:
         return await app.submit(definition, value, **options, on_event=on_event, queue=queue, priority=priority)
@@ -182,9 +191,10 @@ def run(
         schema = None if isinstance(definition, Path) else definition.flow.input_schema
         value = with_arguments(value, texts, schema, option_of(input))
         if wait is False:
+            interrupts.starting(new_id)
             return await _queued_answer(app, await submit(app, definition, None))
         follow = followed(
-            partial(start, definition), source=source, engine=engine, run_id=id,
+            partial(start, definition), source=source, engine=engine, starts=new_id, run_id=id,
             quiet=json, watch=watch, silent=log == "json", options=store_options(store, project), stays=wait,
         )  # fmt: skip
         return await follow(app, interrupts)
@@ -256,7 +266,7 @@ def resume(
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
     work = followed(
-        start, source=source, engine=engine, run_id=run_id,
+        start, source=source, engine=engine, starts=run_id, run_id=run_id,
         quiet=json, watch=watch, silent=log == "json", options=store_options(store, project), stays=wait,
     )  # fmt: skip
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
@@ -275,6 +285,7 @@ async def warn_of_changed_file(app: App, run_id: str) -> None:
 def followed(
     start: Callable[[App, Callable[[Event], None]], Awaitable[Any]],
     *,
+    starts: str,
     quiet: bool,
     watch: bool,
     silent: bool = False,
@@ -285,6 +296,8 @@ def followed(
     stays: bool | None = False,
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     """Return the work of a command that starts or resumes a run and shows it until it ends or waits."""
+
+    # `starts` is the id of that run. `run_id` is one that may have ended before, of which the command then says so.
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         # Show the events while the run goes on; Ctrl-C stops the run that they name.
@@ -301,6 +314,7 @@ def followed(
                     notify(answer_command(event, options))
 
         ended_note = _already_ended_note(app, run_id, options, source)
+        interrupts.starting(starts)
         with display, shown_with(app, display):
             outcome = await start(app, on_event)
         if ended_note is not None:
