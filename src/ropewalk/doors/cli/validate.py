@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL, Checked
-from ...config.project import CONFIG_FILE, find_config_file, read_config, with_python_flows
+from ...config.project import CONFIG_FILE, EXPERIENCE_DOCUMENTS, find_config_file, read_config, with_python_flows
 from ...errors import InvalidFlow, NotFound, Problem, display_path, message_of
 from ...notations.registry import NOTATIONS, kind_of_file
 from ...source.document import render_problem
@@ -77,6 +78,7 @@ def validate(
         # A project was checked as far as its settings go when it was opened.
         files = [source for source in named if source.name != CONFIG_FILE] if named else _list_definitions(app)
         for source in files:
+            _require_document(source)
             try:
                 await _check_definition(app, source, findings, allow_missing_tools or no_code)
             except NotFound as error:  # named by the settings; the other definitions are checked all the same
@@ -107,6 +109,13 @@ def validate(
     text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in findings.warnings]
     text += [f"{name}: valid{_note(missing, no_code)}" for name, missing in findings.checked]
     return Answer(data=validity_payload((), findings.warnings, Door.CLI), text="\n".join(text))
+
+
+def _require_document(source: Path) -> None:
+    """Raise UsageError for a directory that is no definition, and name the definitions in it."""
+    if source.is_dir() and not any((source / name).exists() for name in EXPERIENCE_DOCUMENTS):
+        advice = f"name its files, such as {quote(str(source))}/*.yaml, or check the project: ropewalk validate"
+        raise UsageError(f"no {EXPERIENCE_DOCUMENTS[0]} in the directory {str(source)!r}; {advice}")
 
 
 def _note(missing: int, no_code: bool) -> str:
