@@ -11,6 +11,7 @@ import pytest
 
 from engine.lab import HANDLED, call, flow, graph, job, line, lit, node, on, out, resumed
 from engine.waits_lab import INSIDE, STORES, Started, event
+from patience import until
 from properties.virtual_time import later
 from ropewalk import App
 from ropewalk.engine.engine import Engine
@@ -226,14 +227,12 @@ async def test_a_second_caller_that_parks_gets_the_waits_of_a_run_that_waits_in_
     async with App(f"sqlite:///{tmp_path / 'runs.db'}") as app:
         await app.run(ask, run_id="r", park=True)
         first = asyncio.create_task(app.resume("r"))
-        while "r" not in app.engine.live:
-            await asyncio.sleep(0)
+        await until(lambda: "r" in app.engine.live)
         second = await app.run(ask, run_id="r", park=True)
         assert (second.status, [wait["approval"] for wait in second.waiting_for]) == ("waiting", ["Go?"])
         assert not first.done()
         app.runs.approve("r")
-        while "more" not in str(app.runs.waiting("r")):
-            await asyncio.sleep(0.01)
+        await until(lambda: "more" in str(app.runs.waiting("r")))
         for node in (None, "ask"):  # the run has taken the first answer
             with pytest.raises(NotWaiting, match="ask has been answered already"):
                 app.runs.approve("r", node)

@@ -48,7 +48,7 @@ class ListedRun(RunRow):
 
     @cached_property
     def _more(self) -> dict[str, Json]:
-        """What only a list says of the run: what it waits for, and how far it is undone."""
+        """The fields that only a list has: whether the run waits, its error, and how far it is undone."""
         return run_lines(self._service.context, [self])[0]
 
     def __getitem__(self, key: str) -> Any:

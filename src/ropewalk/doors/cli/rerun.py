@@ -24,7 +24,7 @@ from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Changed, Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
 from .output import first_line
 from .run import followed, warn_of_changed_file
-from .session import naming_store, store_options, with_app
+from .session import Interrupts, naming_store, store_options, with_app
 from .signals import Wait
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ def retry(
 
     work = followed(
         start,
-        starts=run_id,
         source=source,
         quiet=json,
         watch=watch,
@@ -117,9 +116,8 @@ def fork(
             run_id, **arguments, definition=definition, at=from_, new_id=new_id, on_event=on_event, park=not wait
         )
 
-    work = followed(
+    follow = followed(
         start,
-        starts=new_id,
         source=definition,
         quiet=json,
         watch=watch,
@@ -127,6 +125,11 @@ def fork(
         engine=engine,
         stays=wait,
     )
+
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        interrupts.starting(new_id)
+        return await follow(app, interrupts)
+
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 

@@ -162,15 +162,8 @@ def run(
     # Ropewalk learns from a request when the run ends, so the run must end in this process.
     if request is not None and (wait is False or queue is not None or priority != 100):
         raise InvalidInput([Problem(path="--request", message=_REQUEST_CONFLICT)])
-
-    # The command knows the id before the run is stored, so that it can look for it after Ctrl-C.
-    new_id = new_run_id() if id is None else id
-    options: dict[str, Any] = {
-        "run_id": new_id,
-        "variables": variables or None,
-        "concurrency": concurrency,
-        "undo": undo,
-    }
+    new_id = new_run_id() if id is None else id  # known before the run is stored, for Ctrl-C
+    options: Any = {"run_id": new_id, "variables": variables or None, "concurrency": concurrency, "undo": undo}
 
     async def submit(app: App, definition: Source, on_event: OnEvent) -> str:
         return await app.submit(definition, value, **options, on_event=on_event, queue=queue, priority=priority)
@@ -185,19 +178,18 @@ def run(
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         nonlocal value
+        interrupts.starting(new_id)
         ask_on_terminal(app)
         await warn_of_idle_schedules(app)
         definition = await _load_with_warnings(app, source, variables)
         schema = None if isinstance(definition, Path) else definition.flow.input_schema
         value = with_arguments(value, texts, schema, option_of(input))
         if wait is False:
-            interrupts.starting(new_id)
             return await _queued_answer(app, await submit(app, definition, None))
-        follow = followed(
-            partial(start, definition), source=source, engine=engine, starts=new_id, run_id=id,
+        return await followed(
+            partial(start, definition), source=source, engine=engine, run_id=id,
             quiet=json, watch=watch, silent=log == "json", options=store_options(store, project), stays=wait,
-        )  # fmt: skip
-        return await follow(app, interrupts)
+        )(app, interrupts)  # fmt: skip
 
     configure_logging(log, log_level)
     return with_app(work, near=source, project=project, store=store, engine=engine)
@@ -266,7 +258,7 @@ def resume(
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
     work = followed(
-        start, source=source, engine=engine, starts=run_id, run_id=run_id,
+        start, source=source, engine=engine, run_id=run_id,
         quiet=json, watch=watch, silent=log == "json", options=store_options(store, project), stays=wait,
     )  # fmt: skip
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
@@ -285,7 +277,6 @@ async def warn_of_changed_file(app: App, run_id: str) -> None:
 def followed(
     start: Callable[[App, Callable[[Event], None]], Awaitable[Any]],
     *,
-    starts: str,
     quiet: bool,
     watch: bool,
     silent: bool = False,
@@ -296,8 +287,6 @@ def followed(
     stays: bool | None = False,
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
     """Return the work of a command that starts or resumes a run and shows it until it ends or waits."""
-
-    # `starts` is the id of that run. `run_id` is one that may have ended before, of which the command then says so.
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         # Show the events while the run goes on; Ctrl-C stops the run that they name.
@@ -314,7 +303,6 @@ def followed(
                     notify(answer_command(event, options))
 
         ended_note = _already_ended_note(app, run_id, options, source)
-        interrupts.starting(starts)
         with display, shown_with(app, display):
             outcome = await start(app, on_event)
         if ended_note is not None:

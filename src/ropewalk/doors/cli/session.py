@@ -314,6 +314,7 @@ def with_app(
         else:
             app = _open_project(near, project, store, engine, code) if tools else without_tools(project, store)
         interrupts = Interrupts(app, store_options(store, project))
+        interrupts.starting(run or "")
         handlers.append(interrupts)
         interrupts.install()
         if app.context.untrusted:

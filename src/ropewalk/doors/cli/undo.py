@@ -47,7 +47,6 @@ def undo(
             if (named := event if json else names.of(event)) is not None:
                 display.take(named)
 
-        interrupts.starting(run_id)
         with display:
             report = await app.runs.undo(run_id, on_event=on_event)
         options = store_options(store, project)

@@ -78,7 +78,6 @@ def validate(
         # A project was checked as far as its settings go when it was opened.
         files = [source for source in named if source.name != CONFIG_FILE] if named else _list_definitions(app)
         for source in files:
-            _require_document(source)
             try:
                 await _check_definition(app, source, findings, allow_missing_tools or no_code)
             except NotFound as error:  # named by the settings; the other definitions are checked all the same
@@ -112,7 +111,7 @@ def validate(
 
 
 def _require_document(source: Path) -> None:
-    """Raise UsageError for a directory that is no definition, and name the definitions in it."""
+    """Raise UsageError for a directory without an experience, and say what to check instead."""
     if source.is_dir() and not any((source / name).exists() for name in EXPERIENCE_DOCUMENTS):
         advice = f"name its files, such as {quote(str(source))}/*.yaml, or check the project: ropewalk validate"
         raise UsageError(f"no {EXPERIENCE_DOCUMENTS[0]} in the directory {str(source)!r}; {advice}")
@@ -154,6 +153,7 @@ def _list_definitions(app: App) -> list[Path]:
 
 
 async def _check_definition(app: App, source: Path, findings: _Findings, allow_missing_tools: bool) -> None:
+    _require_document(source)
     checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
     if _may_be_outdated(checked, cached_lists(app)) and ask_servers(app):
         checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
