@@ -47,7 +47,7 @@ LAYERS: list[set[str]] = [
 ]
 HEAVY = {"anthropic", "cyclopts", "dbos", "fastapi", "httpx2", "mcp", "opentelemetry", "psycopg", "pydantic"}
 HEAVY |= {"rich", "sse_starlette", "starlette", "structlog", "uvicorn"}
-SHARED_BY_DOORS = {"doors.connections", "doors.errors", "doors.remedies", "doors.security"}
+SHARED_BY_DOORS = {"doors.connections", "doors.errors", "doors.failed_runs", "doors.remedies", "doors.security"}
 MAY_IMPORT_HEAVY = ("doors/connections.py", "doors/cli/", "doors/http/")
 MAY_IMPORT_HEAVY += ("tools/mcp/oauth.py", "tools/mcp/machine_auth.py")  # subclasses of httpx2.Auth and BaseModel
 MAY_IMPORT_HEAVY += ("tools/mcp/authorization_server.py",)  # imported by these two only

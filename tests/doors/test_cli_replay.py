@@ -191,14 +191,17 @@ expect: {status: completed}
 
 def test_an_update_leaves_a_case_without_the_answer_of_a_call_alone(project):
     project.write("one.yaml", "kind: chain\nnodes: [{id: tell, type: tool, tool: upper, params: {text: a}}]\n")
-    case = "kind: test\nflow: one.yaml\ncalls: {tel: {gives: A}}\nexpect: {status: completed}\n"
+    case = "kind: test\nflow: one.yaml\ncalls: {tel: {gives: A}, gone: {gives: 1}}\nexpect: {status: completed}\n"
     file = project.write("one.test.yaml", case)
     done = project("test", "--update", "one.test.yaml")
     assert (done.code, file.read_text()) == (1, case)
-    assert done.out.splitlines()[:3] == [
+    assert done.out.splitlines() == [
         "✗ one.test.yaml",
         "not updated, because no answer is recorded for these calls: tell",
         "  tell: calls upper, which was not recorded; rename 'tel' under calls, or add its answer there",
+        "    was null",
+        '    now {"text":"a"}',
+        "1 failed",
     ]
 
 

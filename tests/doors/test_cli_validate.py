@@ -55,6 +55,12 @@ def validate(capfd: Any, *words: str) -> tuple[int, list[str]]:
     return code, [line for line in (out + err).splitlines() if not line.startswith(" ")]
 
 
+def test_a_directory_without_an_experience_names_what_to_check_instead(project: Path, capfd: Any) -> None:
+    advice = "name its files, such as jobs/*.yaml, or check the project: ropewalk validate"
+    message = f"error: no experience.yaml in the directory 'jobs'; {advice}"
+    assert validate(capfd, "jobs") == (2, [message])
+
+
 def test_without_a_definition_the_whole_project_is_checked(project: Path, capfd: Any) -> None:
     code, lines = validate(capfd)
     places = sorted(line.partition(": ")[0] for line in lines)

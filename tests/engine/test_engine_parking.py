@@ -11,9 +11,11 @@ import pytest
 
 from engine.lab import HANDLED, call, flow, graph, job, line, lit, node, on, out, resumed
 from engine.waits_lab import INSIDE, STORES, Started, event
+from patience import until
 from properties.virtual_time import later
+from ropewalk import App
 from ropewalk.engine.engine import Engine
-from ropewalk.errors import JournalConflict, RunEnded
+from ropewalk.errors import JournalConflict, NotWaiting, RunEnded
 from ropewalk.expr.ast import Fn, Obj, Ref
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.open_waits import open_waits
@@ -214,3 +216,26 @@ async def test_no_signal_is_lost_to_a_run_that_is_parked_meanwhile(kept: Store) 
             assert id in [row.id for row in kept.orphans()], "parked, and what was sent has not set it running"
             result = await resumed(kept, body, ScriptedTools(), id, park=True)
         assert result["value"] == {"a": i, "b": i}
+
+
+# --- a second caller -------------------------------------------------------------------------------
+
+
+async def test_a_second_caller_that_parks_gets_the_waits_of_a_run_that_waits_in_this_process(tmp_path: Path) -> None:
+    ask = {"kind": "chain", "nodes": [{"id": "ask", "type": "wait", "approval": "Go?"},
+                                      {"id": "then", "type": "wait", "event": "more"}]}  # fmt: skip
+    async with App(f"sqlite:///{tmp_path / 'runs.db'}") as app:
+        await app.run(ask, run_id="r", park=True)
+        first = asyncio.create_task(app.resume("r"))
+        await until(lambda: "r" in app.engine.live)
+        second = await app.run(ask, run_id="r", park=True)
+        assert (second.status, [wait["approval"] for wait in second.waiting_for]) == ("waiting", ["Go?"])
+        assert not first.done()
+        app.runs.approve("r")
+        await until(lambda: "more" in str(app.runs.waiting("r")))
+        for node in (None, "ask"):  # the run has taken the first answer
+            with pytest.raises(NotWaiting, match="ask has been answered already"):
+                app.runs.approve("r", node)
+        app.runs.send("r", "more", 1)
+        ended = await first
+        assert (ended.status, ended.waiting_for) == ("completed", [])

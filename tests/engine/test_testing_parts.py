@@ -55,6 +55,30 @@ async def test_held_calls_wait_for_their_release_and_hanging_ones_for_their_canc
     assert [c.status for c in tools.calls] == ["done", "cancelled"]
 
 
+async def test_a_name_that_the_script_does_not_have_is_an_error_at_once() -> None:
+    tools = ScriptedTools(search=held(1), other=2)
+    said = r"the script has no tool 'serch'; did you mean 'search'\? \(its tools: search, other\)"
+    with pytest.raises(LookupError, match=said):
+        await tools.called("serch")
+    with pytest.raises(LookupError, match=said):
+        tools.release("serch")
+    with pytest.raises(LookupError, match=said):
+        tools.count("serch")
+    assert tools.count("other") == 0
+
+
+@pytest.mark.parametrize(("wait", "note"), [("call", "a call of 'search' is held; release('search') ends it"),
+                                            ("called", "'search' was called 0 of 1 times")])  # fmt: skip
+async def test_a_wait_that_a_time_limit_ends_names_its_reason(wait: str, note: str) -> None:
+    tools = ScriptedTools(search=held(1))
+    waiting = asyncio.ensure_future(tools("search", {}) if wait == "call" else tools.called("search"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await waiting
+    assert caught.value.__notes__ == [note]
+
+
 async def test_scripted_tools_stand_in_a_toolbox_with_their_schemas() -> None:
     tools = ScriptedTools({"lib:first": 1, "second": lambda of: of})
     schema = {"type": "object", "properties": {"of": {"type": "string"}}, "required": ["of"]}

@@ -408,6 +408,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"type": "parallel", "nodes": []}, "nodes", "must be a non-empty list of nodes"),
     ({"type": "delay", "delay": -1}, "delay", "must be milliseconds of 0 or more, or a reference to them, not -1"),
     ({"type": "wait"}, "", "a wait node needs either event or approval"),
+    (
+        {"type": "wait", "wait": {"approval": "Go?"}},
+        "",
+        "a wait node has approval itself; write approval next to type, without wait",
+    ),
     ({"type": "map", "items": [1]}, "expression", "a map node needs expression or tool"),
     (
         {"type": "filter", "expression": "$item", "tool": "t"},

@@ -69,3 +69,14 @@ def test_a_line_is_read_without_the_journal() -> None:
                 row["result"]
 
     asyncio.run(case())
+
+
+def test_a_row_has_the_keys_that_only_a_list_has() -> None:
+    async def case() -> None:
+        async with App("memory", tools=[upper]) as app:
+            await app.run(CHAIN, 1, run_id="failed")
+            [row] = app.runs.list()
+            assert (row["waiting"], row["undoStatus"], "waiting" in row) == (False, None, True)
+            assert "string" in row["errorMessage"]
+
+    asyncio.run(case())

@@ -11,7 +11,7 @@ import pytest
 
 from ropewalk import App, Tool
 from ropewalk.agents.decision import approval_tool
-from ropewalk.doors.cli.output import FailedRuns
+from ropewalk.doors.cli.output import notify_failed_runs
 from ropewalk.doors.http.site import make_site
 from ropewalk.testing import ScriptedModel
 
@@ -39,7 +39,7 @@ def test_a_failed_call_and_a_failed_run_say_where_in_the_answer_and_on_the_conso
 ) -> None:
     app = App("memory")
     app.toolbox.register(Tool("need", "Fail", {"type": "object"}, handler=lambda **arguments: arguments["n"]))
-    app.watch(FailedRuns().take)
+    notify_failed_runs(app)
     document = {"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "tool", "tool": "need"}]}
     called, _, run, _ = asking(
         app,
@@ -56,6 +56,21 @@ def test_a_failed_call_and_a_failed_run_say_where_in_the_answer_and_on_the_conso
     assert capsys.readouterr().err.endswith(
         f"run r failed at a: KeyError: 'n' ({error['at']}); see `ropewalk runs show r`\n"
     )
+
+
+WRONG = {"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "transform", "input": 1}],
+         "result": "$input", "outputSchema": {"type": "string"}}  # fmt: skip
+LINE = 'run r failed: result: output: 1 is not of type "string"'
+
+
+def test_a_failed_run_of_a_mounted_app_has_a_line_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        transport = httpx2.ASGITransport(App("memory").asgi(token="t"))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEAD) as client:
+            await client.post("/api/runs", json={"document": WRONG, "input": 1, "runId": "r", "wait": 60})
+
+    asyncio.run(scenario())
+    assert caplog.messages == [f"{LINE}; see `ropewalk runs show r`"]
 
 
 def test_a_document_with_an_unknown_tool_is_not_valid_as_it_cannot_start() -> None:

@@ -115,6 +115,11 @@ class Context:
         return self._workers()
 
     @property
+    def is_store_open(self) -> bool:
+        """True once the store has been needed."""
+        return self._store is not None
+
+    @property
     def store(self) -> Store:
         """The store; opened when it is first needed."""
         if self._store is None:

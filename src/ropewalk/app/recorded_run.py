@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidFlow, NotFound, Problem
+from ..journal.address import run_sync_in_thread
 from ..journal.protocol import RunRow, Store
 from ..values import did_you_mean
 
@@ -52,3 +53,11 @@ def replacement(context: Context, row: RunRow, source: Source) -> Prepared:
         raise InvalidFlow([Problem(path="kind", message=message)])
     context.definitions.ensure(loaded)
     return loaded
+
+
+async def row_after_writes(store: Any, run_id: str) -> RunRow | None:
+    """Return the row of a run, or None if there is none, once the store has written what it was asked to write."""
+    if hasattr(store, "wait_for_writes"):  # a store without it writes at once
+        await store.wait_for_writes()
+    row: RunRow | None = await run_sync_in_thread(store, lambda: store.get_run(run_id))
+    return row

@@ -264,7 +264,7 @@ class Engine:
             if live is not None and live.loop is asyncio.get_running_loop():
                 check_same_run(live.log.run, job.new)
                 try:
-                    return _result(await asyncio.shield(live.ended()))
+                    return await self._ending_of(live, job)
                 except _Abandoned:
                     continue
             try:
@@ -282,6 +282,16 @@ class Engine:
                     await log.release()
                     raise
             return await self.drive(job, log)
+
+    async def _ending_of(self, live: Run, job: Job) -> dict[str, Json]:
+        """Wait for the result of a run of this loop; a job that parks does not wait for events and approvals."""
+        ended, waits = live.ended(), live.waits
+        while job.park and self.store.durable and waits is not None and not ended.done():
+            if waits.only_waits():  # the other caller keeps the run, and continues it
+                ending = Ending(run_id=live.id, status="waiting")
+                return {**await rendered(job, ending), "waitingFor": _waits_to_json(waits.waiting())}
+            await asyncio.wait({ended}, timeout=POLL)
+        return _result(await asyncio.shield(ended))
 
     async def open(self, job: Job) -> Log:
         """Open the journal of a new run with its budgets, or that of the existing run of this id."""
@@ -466,20 +476,21 @@ class Engine:
             result = with_cause(await rendered(job, ending), ending)
         run.emit_held_events(committed=True)
         if run.watcher is not None:
-            run.report("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
+            data: dict[str, Json] = {"status": status, "ms": round(ending.duration * 1000, 3)}
+            if ending.error is not None and not ending.failures:  # no event of a step has the cause
+                data["message"] = message_of(ending.error)
+            run.report("run.finished", data=data)
         return result
 
     async def _parked(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
         """Return the result of a parked run; its `waitingFor` lists the open waits."""
-        from ..journal.open_waits import wait_to_json
-
         row = await run_sync_in_thread(self.store, lambda: self.store.get_run(run.id))
         if row is not None and row.status == "stopped":
             ending.status = row.status  # somebody stopped it right after it was parked
         if run.watcher is not None:
             run.report("run.waiting" if ending.status == "waiting" else "run.finished", data={"status": ending.status})
         waiting = run.waits.parked if run.waits is not None else []
-        return {**await rendered(job, ending), "waitingFor": [wait_to_json(entry) for entry in waiting]}
+        return {**await rendered(job, ending), "waitingFor": _waits_to_json(waiting)}
 
     async def _interrupt(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
         """Release a run that has no ending, or the record of its ending failed."""
@@ -605,6 +616,12 @@ async def _release_quietly(log: Log) -> None:
         await log.release()
     except StoreError:
         return
+
+
+def _waits_to_json(waits: Sequence[Entry]) -> list[Json]:
+    from ..journal.open_waits import wait_to_json  # few runs wait
+
+    return [wait_to_json(entry) for entry in waits]
 
 
 def _result(value: Any) -> dict[str, Json]:

@@ -371,6 +371,10 @@ class Waits:
         still += [group.waiter for group in self.groups if group.waiter is not None]
         return tasks == idle + sum(not future.done() for future in still)
 
+    def only_waits(self) -> bool:
+        """Return True if the run does nothing until an event, an approval or a time comes."""
+        return bool(self.waiting()) and not self._news and self._task is None and self.is_idle(pauses=True)
+
     def _tree(self) -> list[Waits]:
         """Return the waits of this run and, at any depth, of its parts."""
         tree = [self]

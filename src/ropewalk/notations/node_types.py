@@ -426,6 +426,11 @@ def _check_loop(node: DocumentNode, report: Report) -> None:
 
 
 def _check_wait(node: DocumentNode, report: Report) -> None:
+    inner = node.fields.get("wait")
+    if isinstance(inner, Mapping) and not {"event", "approval"} & node.fields.keys():
+        what = next(iter(inner), "event")
+        add_problem(report, node.path, f"a wait node has {what} itself; write {what} next to type, without wait")
+        return
     check_wait_kind(node.fields, "a wait node ", node.path, report)
 
 

@@ -152,6 +152,12 @@ class Outcome(Record):
         """Return the id of the run."""
         return str(self._data["runId"])
 
+    @property
+    def waiting_for(self) -> list[Any]:
+        """Return the waits of a run with the status `waiting`; of any other run an empty list."""
+        waits: Any = self["waitingFor"] if "waitingFor" in self._data else []
+        return waits  # type: ignore[no-any-return]
+
     def raise_if_failed(self) -> Self:
         """Return the outcome itself if the run completed.
 

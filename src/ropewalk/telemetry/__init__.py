@@ -223,7 +223,11 @@ _OTLP_CLASSES: Final = {
 
 
 def _warn_of_endpoints(environ: Mapping[str, str], signals: Sequence[str]) -> None:
-    """Warn of each address without a scheme, which only gRPC can use."""
+    """Warn of each protocol that is not supported, and of each address without a scheme, which only gRPC can use."""
+    for protocol, variable in sorted({_protocol(environ, signal) for signal in signals}):
+        if protocol not in _PROTOCOLS:
+            known = ", ".join(_PROTOCOLS)
+            log.warning("%s: %r is not supported; use %s. Ropewalk uses http/protobuf", variable, protocol, known)
     for variable in {
         _endpoint_variable(environ, signal) for signal in signals if _protocol(environ, signal)[0] != "grpc"
     }:
@@ -242,8 +246,6 @@ def _otlp_exporter(environ: Mapping[str, str], signal: str) -> Any:
     """Return the class of the exporter that sends a signal by the protocol that the environment names."""
     protocol, variable = _protocol(environ, signal)
     if protocol not in _PROTOCOLS:
-        known = ", ".join(_PROTOCOLS)
-        log.warning("%s: %r is not supported; use %s. Ropewalk uses http/protobuf", variable, protocol, known)
         protocol = "http/protobuf"
     module, name = _OTLP_CLASSES[signal]
     package = f"opentelemetry.exporter.otlp.proto.{_PROTOCOLS[protocol]}"

@@ -225,7 +225,14 @@ class ScriptedTools:
 
         Returns:
             The number of calls, including unfinished ones.
+
+        Raises:
+            LookupError: The script has no such tool.
         """
+        self._turns(name)
+        return self._count(name)
+
+    def _count(self, name: str) -> int:
         return sum(call.tool == name for call in self.calls)
 
     async def called(self, name: str, times: int = 1) -> None:
@@ -234,8 +241,14 @@ class ScriptedTools:
         Args:
             name: The name of the tool.
             times: The number of calls, including unfinished ones.
+
+        Raises:
+            LookupError: The script has no such tool.
         """
-        await self._wait_until(lambda: self.count(name) >= times)
+        self._turns(name)
+        await self._wait_until(
+            lambda: self._count(name) >= times, lambda: f"{name!r} was called {self._count(name)} of {times} times"
+        )
 
     def release(self, name: str, calls: int = 1) -> None:
         """Release `held` calls of a tool.
@@ -243,7 +256,11 @@ class ScriptedTools:
         Args:
             name: The name of the tool.
             calls: How many calls to release, whether they wait already or come later.
+
+        Raises:
+            LookupError: The script has no such tool.
         """
+        self._turns(name)
         self._releases[name] = self._releases.get(name, 0) + calls
         self._wake_waiters()
 
@@ -255,14 +272,18 @@ class ScriptedTools:
         description = "Follows the script of a test."
         return Tool(id.name, description, schema or {"type": "object"}, None, id.namespace, id.version, handler=handler)
 
-    async def _run(self, name: str, args: Args, key: str | None) -> Any:
+    def _turns(self, name: str) -> Turns:
+        """Return the behaviours of a tool; raise LookupError if the script has none."""
         turns = self.script.get(name)
         if turns is None:
             suggestion = did_you_mean(name, self.script)
-            raise LookupError(
-                f"the script has no tool {name!r}" + (f"; did you mean {suggestion!r}?" if suggestion else "")
-            )
-        step = turns.steps[min(self.count(name), len(turns.steps) - 1)]
+            near = f"; did you mean {suggestion!r}?" if suggestion else ""
+            raise LookupError(f"the script has no tool {name!r}{near} (its tools: {', '.join(self.script) or 'none'})")
+        return turns
+
+    async def _run(self, name: str, args: Args, key: str | None) -> Any:
+        turns = self._turns(name)
+        step = turns.steps[min(self._count(name), len(turns.steps) - 1)]
 
         # Waiters check their conditions whenever a call begins or ends.
         call = ScriptedCall(name, fresh(args), key)
@@ -289,7 +310,10 @@ class ScriptedTools:
         if step.hang:
             await asyncio.get_running_loop().create_future()
         if step.hold:
-            await self._wait_until(lambda: self._releases.get(name, 0) > 0)
+            await self._wait_until(
+                lambda: self._releases.get(name, 0) > 0,
+                lambda: f"a call of {name!r} is held; release({name!r}) ends it",
+            )
             self._releases[name] -= 1
         if step.after:
             await asyncio.sleep(step.after)
@@ -297,11 +321,15 @@ class ScriptedTools:
             raise _copy_of(step.error)
         return fresh(step.value) if step.make is None else await maybe_await(step.make(**args))
 
-    async def _wait_until(self, is_met: Callable[[], bool]) -> None:
+    async def _wait_until(self, is_met: Callable[[], bool], why: Callable[[], str]) -> None:
         while not is_met():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((is_met, future))
-            await future
+            try:
+                await future
+            except asyncio.CancelledError as error:  # mostly by the time limit of a test, which then shows the reason
+                error.add_note(why())
+                raise
 
     def _wake_waiters(self) -> None:
         # `done` is true of waiters that were cancelled.

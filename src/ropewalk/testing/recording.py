@@ -97,6 +97,8 @@ class Recording:
         self.wait_answers: dict[str, Json] = {}
         self.differences: list[Difference] = []
         self.run_id = "test"
+        self.is_misnamed = False
+        """Whether a call found no answer at its path, but one at a similar path."""
 
     def bind(self, tool_id: str) -> Bound:
         """Return a tool that answers from the recording."""
@@ -133,6 +135,7 @@ class Recording:
             return {"hangs": True}
         if not outcomes:
             near = did_you_mean(path, self._calls.keys() - self._counts.keys())
+            self.is_misnamed = self.is_misnamed or near is not None
             remedy = "add its answer under calls"
             remedy = f"rename {near!r} under calls, or add its answer there" if near else remedy
             message = f"calls {tool}, which was not recorded; {remedy}"
@@ -207,16 +210,10 @@ async def replay(case: Mapping[str, Any], loaded: Prepared) -> Replayed:
     calls = {path: _as_list(outcomes) for path, outcomes in (case.get("calls") or {}).items()}
     recording = Recording(calls, secret_stand_ins(loaded))
     outcome = await _run_case(case, loaded, recording)
-    differences = [*recording.differences, *recording.missing_calls()]
-    for path in case.get("waits") or {}:
-        if path not in recording.wait_answers:
-            differences.append(Difference(path=path, message="no longer waits"))
     expect = expected_of(outcome, loaded.kind, str(outcome.get("status")))
-    actual = {**outcome, **expect}
-    for key, expected in (case.get("expect") or {}).items():
-        for place, was, now in value_differences(expected, actual.get(key), key):
-            why = _failure_text(expect) if key == "status" and "errors" not in case["expect"] else ""
-            differences.append(Difference(path="", message=f"{place} differs{why}", was=was, now=now))
+    differences = list(recording.differences)
+    if not recording.is_misnamed:  # everything else would follow from the call without an answer
+        differences += [*recording.missing_calls(), *_other_differences(case, recording, outcome, expect)]
     return Replayed(
         differences=differences,
         calls_made=recording.calls_made,
@@ -225,6 +222,20 @@ async def replay(case: Mapping[str, Any], loaded: Prepared) -> Replayed:
         expect=expect,
         unrecorded=[path for path in recording.calls_made if not calls.get(path)],
     )
+
+
+def _other_differences(
+    case: Mapping[str, Any], recording: Recording, outcome: Mapping[str, Json], expect: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """Yield a difference for each recorded wait that did not come, and for each part of the outcome that differs."""
+    for path in case.get("waits") or {}:
+        if path not in recording.wait_answers:
+            yield Difference(path=path, message="no longer waits")
+    actual = {**outcome, **expect}
+    for key, expected in (case.get("expect") or {}).items():
+        for place, was, now in value_differences(expected, actual.get(key), key):
+            why = _failure_text(expect) if key == "status" and "errors" not in case["expect"] else ""
+            yield Difference(path="", message=f"{place} differs{why}", was=was, now=now)
 
 
 async def _run_case(case: Mapping[str, Any], loaded: Prepared, recording: Recording) -> dict[str, Any]:

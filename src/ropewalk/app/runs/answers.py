@@ -131,6 +131,7 @@ def answer_approval(
         listed = ", ".join(sorted(wait["path"] for wait in requested)[:_MAX_LISTED])
         more = f", ... ({len(requested) - _MAX_LISTED:,} more)" if len(requested) > _MAX_LISTED else ""
         why = f"there are {len(requested)} open approvals; name one of them: {listed}{more}" if requested else ""
+        why = why or _answered_already(context, run, name, prefix)
         raise _not_waiting(context, run, what if not requested else "exactly one approval", waits, why)
     [wait] = requested
     if wait["due"] is not None and wait["due"] < (iso(time.time()) or ""):
@@ -143,6 +144,15 @@ def answer_approval(
     if not sent:
         raise NotWaiting(run.id, what, why=f"{wait['path']} has been answered already")
     return {**wait, **answer}
+
+
+def _answered_already(context: Context, run: RunRow, name: str | None, prefix: str) -> str:
+    """Return why a run no longer waits for an approval that it has got; "" if it has not."""
+    history = list(context.history(run.id))
+    signalled = {entry.path for entry in history if entry.kind == "signal" and "late" not in entry.data}
+    waits = [wait_to_json(entry) for entry in history if entry.kind == "wait" and entry.path in signalled]
+    answered = _select_waits([wait for wait in waits if "approval" in wait], name, prefix)
+    return f"{answered[-1]['path']} has been answered already" if answered else ""
 
 
 def _not_waiting(

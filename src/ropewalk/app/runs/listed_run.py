@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import NotFound
 from ...journal.protocol import RunRow
+from ..presenters import run_lines
 
 if TYPE_CHECKING:
     from ...values import Json
     from .queries import RunService
+
+
+_ONLY_IN_LISTS = ("waiting", "errorMessage", "undoStatus")
 
 
 class ListedRun(RunRow):
@@ -42,11 +46,18 @@ class ListedRun(RunRow):
             raise NotFound("run", self.id)
         return whole
 
+    @cached_property
+    def _more(self) -> dict[str, Json]:
+        """The fields that only a list has: whether the run waits, its error, and how far it is undone."""
+        return run_lines(self._service.context, [self])[0]
+
     def __getitem__(self, key: str) -> Any:
-        return self._line[key] if key in self._line else self._whole[key]
+        if key in self._line:
+            return self._line[key]
+        return self._more[key] if key in _ONLY_IN_LISTS else self._whole[key]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._line or key in self._whole
+        return key in self._line or key in _ONLY_IN_LISTS or key in self._whole
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._whole)

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ...errors import ConfigError, raised_at
-from ...events import Event
+from ...errors import ConfigError
 from ...source.document import escape_invisible
-from ...telemetry.logs import END_EVENTS, RedactingFormatter, RunLocation, RunLog, log_as_json
+from ...telemetry.logs import RedactingFormatter, RunLocation, RunLog, log_as_json
 from ...tools.output import uncaptured
+from ..failed_runs import FailedRuns
+from ..failed_runs import first_line as first_line
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -63,13 +64,6 @@ def time_of_day(at: float) -> str:
     return datetime.fromtimestamp(at).strftime("%H:%M:%S.%f")[:-3]
 
 
-def first_line(text: str, limit: int = 72) -> str:
-    """Return the first line of a text, cut to `limit` characters, with an ellipsis for what is missing."""
-    line, _, rest = text.strip().partition("\n")
-    line = line.strip() + (" …" if rest else "")
-    return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
 Form: TypeAlias = Literal["text", "json"]
 
 
@@ -77,7 +71,6 @@ Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 LEVEL: Final = "ROPEWALK_LOG_LEVEL"
 _LOGGER_FORMATS = (("ropewalk.modules", "%(line)s"), ("ropewalk.workers", "%(asctime)s %(message)s"))
 """Loggers shown from level `info`, with their format: what JavaScript tools print, and workers."""
-_MAX_CAUSE: Final = 500  # characters
 _LOGGER: Final = "ropewalk.cli"
 _json_handler: logging.Handler | None = None  # set while standard error is JSON lines
 
@@ -111,28 +104,7 @@ def log_events(app: App) -> None:
 def notify_failed_runs(app: App) -> None:
     """Write a line for each run of `app` that fails, unless the events of all runs are logged."""
     if _json_handler is None:
-        app.watch(FailedRuns().take)
-
-
-class FailedRuns:
-    """Writes a line for each run that fails."""
-
-    def __init__(self) -> None:
-        self._failures: dict[str, Event] = {}  # the last failed node of each run in progress
-
-    def take(self, event: Event) -> None:
-        """Handle an event of a run."""
-        if event.kind == "node.failed":
-            self._failures[event.run_id] = event
-        if event.kind not in END_EVENTS:
-            return
-        failed = self._failures.pop(event.run_id, None)
-        status = event.data.get("status") if isinstance(event.data, dict) else None
-        if event.kind == "run.finished" and status in ("failed", "timeout"):
-            data: Any = failed.data if failed is not None else {}
-            cause = "" if failed is None else f" at {failed.path}: {first_line(str(data.get('message')), _MAX_CAUSE)}"
-            text = f"run {event.run_id} {status}{cause}{raised_at(data)}; see `ropewalk runs show {event.run_id}`"
-            notify(escape_invisible(text), logging.ERROR)
+        app.watch(FailedRuns(lambda text: notify(text, logging.ERROR)).take)
 
 
 def requested_log_format(words: Sequence[str]) -> Form:

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from ...errors import NotFound, RopewalkError, display_path
 from ...events import Event
+from ...journal.run_ids import new_run_id
 from ...source.document import escape_invisible, json_text
 from ...source.load import dump
 from .arguments import read_input, read_pairs, saved
@@ -23,7 +24,7 @@ from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Changed, Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
 from .output import first_line
 from .run import followed, warn_of_changed_file
-from .session import naming_store, store_options, with_app
+from .session import Interrupts, naming_store, store_options, with_app
 from .signals import Wait
 
 if TYPE_CHECKING:
@@ -77,7 +78,13 @@ def retry(
         )
 
     work = followed(
-        start, source=source, quiet=json, watch=watch, options=store_options(store, project), engine=engine, stays=wait
+        start,
+        source=source,
+        quiet=json,
+        watch=watch,
+        options=store_options(store, project),
+        engine=engine,
+        stays=wait,
     )
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
@@ -102,13 +109,14 @@ def fork(
 ) -> Answer:
     """Start a new run from an earlier one. A recorded call with the same arguments is reused, not repeated."""
     arguments = {} if input is None else {"input": read_input(input)}
+    new_id = new_run_id() if id is None else id
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         return await app.runs.fork(
-            run_id, **arguments, definition=definition, at=from_, new_id=id, on_event=on_event, park=not wait
+            run_id, **arguments, definition=definition, at=from_, new_id=new_id, on_event=on_event, park=not wait
         )
 
-    work = followed(
+    follow = followed(
         start,
         source=definition,
         quiet=json,
@@ -117,6 +125,11 @@ def fork(
         engine=engine,
         stays=wait,
     )
+
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        interrupts.starting(new_id)
+        return await follow(app, interrupts)
+
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 

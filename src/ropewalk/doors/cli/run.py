@@ -32,6 +32,7 @@ from ...errors import (
 )
 from ...events import Event
 from ...journal.memory import MemoryStore
+from ...journal.run_ids import new_run_id
 from ...notations.binding import UNSET
 from ...notations.records import needs_restart, node_to_restart
 from ...ops import MODEL
@@ -81,9 +82,10 @@ def resume_all(
 
     # The exit code is 1 if a run failed or could not be resumed.
 
-    async def work(app: App, _: Interrupts) -> Answer:
+    async def work(app: App, interrupts: Interrupts) -> Answer:
         from ...app.runs.recovery import resume_all as resume_every  # no other run needs it
 
+        interrupts.if_interrupted = f"to continue: ropewalk resume --all{store_options(store, project)}"
         outcomes = await resume_every(app)
         rows = [(outcome.run_id, outcome["status"], outcome.get("error") or "") for outcome in outcomes]
         failed = any(outcome["status"] not in ("completed", "partial", "waiting") for outcome in outcomes)
@@ -160,8 +162,8 @@ def run(
     # Ropewalk learns from a request when the run ends, so the run must end in this process.
     if request is not None and (wait is False or queue is not None or priority != 100):
         raise InvalidInput([Problem(path="--request", message=_REQUEST_CONFLICT)])
-
-    options: dict[str, Any] = {"run_id": id, "variables": variables or None, "concurrency": concurrency, "undo": undo}
+    new_id = new_run_id() if id is None else id  # known before the run is stored, for Ctrl-C
+    options: Any = {"run_id": new_id, "variables": variables or None, "concurrency": concurrency, "undo": undo}
 
     async def submit(app: App, definition: Source, on_event: OnEvent) -> str:
         return await app.submit(definition, value, **options, on_event=on_event, queue=queue, priority=priority)
@@ -176,6 +178,7 @@ def run(
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         nonlocal value
+        interrupts.starting(new_id)
         ask_on_terminal(app)
         await warn_of_idle_schedules(app)
         definition = await _load_with_warnings(app, source, variables)
@@ -183,11 +186,10 @@ def run(
         value = with_arguments(value, texts, schema, option_of(input))
         if wait is False:
             return await _queued_answer(app, await submit(app, definition, None))
-        follow = followed(
+        return await followed(
             partial(start, definition), source=source, engine=engine, run_id=id,
             quiet=json, watch=watch, silent=log == "json", options=store_options(store, project), stays=wait,
-        )  # fmt: skip
-        return await follow(app, interrupts)
+        )(app, interrupts)  # fmt: skip
 
     configure_logging(log, log_level)
     return with_app(work, near=source, project=project, store=store, engine=engine)

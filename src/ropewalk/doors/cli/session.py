@@ -70,6 +70,10 @@ class Interrupts:
     def __init__(self, app: App, options: str = "") -> None:
         self._app, self._options = app, options  # the options name the store and the project in commands that are shown
         self._run_id = ""
+        self._starting_id = ""
+        self._has_ended = False
+        self.if_interrupted: str | None = None
+        """How to continue after a signal; None: as the run in progress says."""
         self._signal_count = 0
         self.interrupted = False
         """Whether a signal came; without one, a tool cancelled the command."""
@@ -85,9 +89,42 @@ class Interrupts:
         self._timer: threading.Timer | None = None
         self._old_handlers: dict[int, Any] = {}
 
+    def starting(self, run_id: str) -> None:
+        """Set the run that the command is about to store or to continue."""
+        self._starting_id = run_id
+
     def running(self, run_id: str) -> None:
         """Set the run that the first signal stops."""
         self._run_id = run_id
+
+    async def find_run(self) -> None:
+        """Find out what became of the run that the command was starting when a signal cancelled it."""
+
+        # The store may have the run although the engine has not reported it. Then workers may execute it.
+        from ...app.recorded_run import row_after_writes  # few commands are interrupted
+
+        app, run_id = self._app, self._starting_id
+        if self._run_id or not run_id or not app.context.is_store_open or not self.stored:
+            return
+        self.if_interrupted = f"to see the run, if it is stored: {self.command('runs show', run_id)}"
+        try:
+            row = await row_after_writes(app.store, run_id)
+            if row is not None and row.undo is not None:
+                row = await row_after_writes(app.store, row.undo)
+            on_worker = row is not None and await asyncio.to_thread(app.runs.has_worker, row)
+        except StoreError:  # the store is away, so nobody can know
+            return
+        if row is None:
+            self.if_interrupted = NOTHING_HAS_RUN
+            return
+        self._run_id = row.id
+        if row.status != "running":
+            self.if_interrupted = f"run {row.id} is {row.status}; to see it: {self._command('runs show')}"
+        elif on_worker:
+            self.if_interrupted = ""
+            self._explain_workers()
+        else:
+            self.if_interrupted = f"to continue the run: {self._command('resume')}"
 
     @property
     def stored(self) -> bool:
@@ -117,8 +154,17 @@ class Interrupts:
             raise RunStopped(self._run_id) from error
         finally:
             self._run_id, self._signal_count, self._turn = "", 0, None
-            if self._stopping is not None:  # it would cancel the next turn
-                self._stopping.cancel()
+            self._cancel_stop()  # it would cancel the next turn
+
+    def end(self) -> None:
+        """Note that the work of the command has ended, and only its app is to be closed."""
+        self._has_ended = True
+        self._cancel_stop()
+
+    def _cancel_stop(self) -> None:
+        """Cancel the stop of a run that has ended meanwhile."""
+        if self._stopping is not None:
+            self._stopping.cancel()
 
     def install(self) -> None:
         """Install the handlers; outside the main thread, do nothing."""
@@ -158,11 +204,12 @@ class Interrupts:
 
     def _break_off(self) -> None:
         self._break_count += 1
+        blocker = "a tool" if self._run_id else "a step of the command"  # which imports modules and opens the store
         if self._break_count == 1:
-            notify("\na tool blocks the process; it is interrupted", logging.WARNING)
+            notify(f"\n{blocker} blocks the process; it is interrupted", logging.WARNING)
             raise asyncio.CancelledError  # an error like any other for the tool that holds the loop
         resume = f"; to continue the run: {self._command('resume')}" if self._run_id and self.stored else ""
-        notify(f"a tool blocks the process and cannot be interrupted; the process ends{resume}", logging.ERROR)
+        notify(f"{blocker} blocks the process and cannot be interrupted; the process ends{resume}", logging.ERROR)
         os._exit(INTERRUPTED)
 
     def _remind(self, number: int) -> None:
@@ -178,9 +225,10 @@ class Interrupts:
         self._cancel_reminder()
         self._unnoticed_since, self._break_count = None, 0
         self._signal_count += 1
-        if self._signal_count == 1 and self._run_id and self._runs_on_worker():
-            notify(f"\nworkers continue the run; to follow it: {self._command('runs watch')}")
-            notify(f"stop it with: {self._command('runs stop')}")
+        if self._has_ended and (run_id := self._run_id or self._starting_id) and self.stored:
+            self.if_interrupted = f"to see the run, if it is stored: {self.command('runs show', run_id)}"
+        elif self._signal_count == 1 and self._run_id and self._runs_on_worker():
+            self._explain_workers()
         elif self._signal_count == 1 and self._last_signal == signal.SIGTERM and self._only_waits():
             notify(f"\nthe run keeps waiting, without this process; once it is answered: {self._command('resume')}")
         elif self._signal_count == 1 and self._run_id:
@@ -188,6 +236,10 @@ class Interrupts:
             self._stopping = self._loop.create_task(self._stop())
             return
         self._cancel()
+
+    def _explain_workers(self) -> None:
+        notify(f"\nworkers continue the run; to follow it: {self._command('runs watch')}")
+        notify(f"stop it with: {self._command('runs stop')}")
 
     def command(self, name: str, run_id: str) -> str:
         """Return a command for a run."""
@@ -203,6 +255,8 @@ class Interrupts:
         is_stopped = self._stopping is not None and self._run_id and self.stored
         if is_stopped:
             return f"to continue the run: {self._command('runs retry')}"
+        if self.if_interrupted is not None:
+            return self.if_interrupted
         return NOTHING_HAS_RUN if executes_run() and not self._run_id else ""
 
     def _cancel(self) -> None:
@@ -260,6 +314,7 @@ def with_app(
         else:
             app = _open_project(near, project, store, engine, code) if tools else without_tools(project, store)
         interrupts = Interrupts(app, store_options(store, project))
+        interrupts.starting(run or "")
         handlers.append(interrupts)
         interrupts.install()
         if app.context.untrusted:
@@ -271,7 +326,13 @@ def with_app(
                 _check_patterns(app)
             with _telemetry(app), as_source(local_source()), naming_store(app):
                 log_events(app)
-                return await work(app, interrupts)
+                try:
+                    return await work(app, interrupts)
+                except asyncio.CancelledError:
+                    await interrupts.find_run()
+                    raise
+                finally:
+                    interrupts.end()
 
     handlers: list[Interrupts] = []
     logging.getLogger("ropewalk.modules").addFilter(_is_outside_steps)  # lines of steps are shown with their steps

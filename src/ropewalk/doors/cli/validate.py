@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL, Checked
-from ...config.project import CONFIG_FILE, find_config_file, read_config, with_python_flows
+from ...config.project import CONFIG_FILE, EXPERIENCE_DOCUMENTS, find_config_file, read_config, with_python_flows
 from ...errors import InvalidFlow, NotFound, Problem, display_path, message_of
 from ...notations.registry import NOTATIONS, kind_of_file
 from ...source.document import render_problem
@@ -108,6 +109,13 @@ def validate(
     return Answer(data=validity_payload((), findings.warnings, Door.CLI), text="\n".join(text))
 
 
+def _require_document(source: Path) -> None:
+    """Raise UsageError for a directory without an experience, and say what to check instead."""
+    if source.is_dir() and not any((source / name).exists() for name in EXPERIENCE_DOCUMENTS):
+        advice = f"name its files, such as {quote(str(source))}/*.yaml, or check the project: ropewalk validate"
+        raise UsageError(f"no {EXPERIENCE_DOCUMENTS[0]} in the directory {str(source)!r}; {advice}")
+
+
 def _note(missing: int, no_code: bool) -> str:
     """Say what limits the validity of a definition: it is valid without its tools, but it cannot run."""
     tools = f"{missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
@@ -144,6 +152,7 @@ def _list_definitions(app: App) -> list[Path]:
 
 
 async def _check_definition(app: App, source: Path, findings: _Findings, allow_missing_tools: bool) -> None:
+    _require_document(source)
     checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
     if _may_be_outdated(checked, cached_lists(app)) and ask_servers(app):
         checked = await app.validate(source, allow_missing_tools=allow_missing_tools)

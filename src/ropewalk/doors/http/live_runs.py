@@ -7,6 +7,7 @@ of events that come from this process begin with `l`, ids of events from the jou
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +16,13 @@ from ...app.current import current_app
 from ...app.runs.liveness import status_of
 from ...errors import RopewalkError, RunBusy
 from ...events import Brief, Event
+from ..failed_runs import FailedRuns
 
 if TYPE_CHECKING:
     from ...app.app import App
     from ...app.project_versions import ProjectVersions
 
+log = logging.getLogger("ropewalk.runs")
 StartRun = Callable[[Callable[[Event], None]], Awaitable[Any]]
 MAX_KEPT_EVENTS: Final = 100_000  # events of a run that goes on; what is older is in its journal only
 _LIVE_PREFIX, _RECORDED_PREFIX = "l", "j"  # of the ids of events
@@ -71,7 +74,10 @@ class LiveRuns:
 
     # The runs of other processes are followed through their journals.
 
-    def __init__(self, versions: ProjectVersions) -> None:
+    # `log_failures`: Another program serves the app, so each run that fails gets a line in its log.
+
+    def __init__(self, versions: ProjectVersions, *, log_failures: bool = False) -> None:
+        self._failed_runs = FailedRuns(log.error) if log_failures else None
         self._versions = versions
         self._feeds: dict[str, Feed] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -89,6 +95,8 @@ class LiveRuns:
 
         def take(event: Event) -> None:
             first_event.set()
+            if self._failed_runs is not None:
+                self._failed_runs.take(event)
             feed.add(event)
 
         # What workers execute is followed through its journal, by those who follow it.

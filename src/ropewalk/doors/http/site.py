@@ -184,7 +184,7 @@ def make_site(
     # `root_path`: The prefix of a proxy; an app that mounts this one says its own.
     # `is_embedded`: Another program serves it, so refusals name the arguments of `App.asgi` and no command.
     versions = project if isinstance(project, ProjectVersions) else ProjectVersions(project)
-    served = ServedVersions(versions, files_of, make_routes(versions))
+    served = ServedVersions(versions, files_of, make_routes(versions, is_embedded=is_embedded))
     lost, ways = LOST.read_bytes(), {}
     if is_embedded:
         lost, ways = _LOST_WAY.sub(_EMBEDDED_LOST_WAY, lost), _EMBEDDED_WAYS
@@ -197,9 +197,9 @@ def api_of(app: App) -> dict[str, Any]:
     return make_routes(ProjectVersions(app)).openapi()
 
 
-def make_routes(versions: ProjectVersions) -> FastAPI:
+def make_routes(versions: ProjectVersions, *, is_embedded: bool = False) -> FastAPI:
     """Build the routes, which find the app of a request in its scope."""
-    live = LiveRuns(versions)
+    live = LiveRuns(versions, log_failures=is_embedded)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

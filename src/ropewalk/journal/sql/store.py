@@ -387,6 +387,10 @@ class SqlStore(SqlToolUsage):
             started_at,
         )
 
+    async def wait_for_writes(self) -> None:
+        """Wait until everything is written that this event loop has asked for."""
+        await self._writer.batch_of_loop().submit(lambda _: None)
+
     async def reopen(self, run_id: str, *, again: bool = False) -> SqlLog:
         if not is_json(run_id):
             raise NotFound("run", run_id)
