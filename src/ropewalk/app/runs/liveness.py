@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import StoreError
 from ...journal.protocol import ENDS, RunRow
 from ...journal.sql.lease_watch import runnable_by_any_worker
+from ...journal.sql.recovery import named_calls
 from ...journal.sql.rows import CHUNK
 from ...values import Json
 from ..recorded_run import orphans
@@ -68,6 +69,20 @@ def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
     if "interrupted" in result.values():
         result |= {id: "answered" for id in answered_run_ids(context) if result.get(id) == "interrupted"}
     return result
+
+
+def error_of(context: Context, row: RunRow, liveness: str | None) -> Any:
+    """Return the recorded error of a run; of one that lost its process, the calls that it was in, if they are known."""
+    calls_at_death = getattr(context.store, "calls_at_death", None)
+    if row.error is not None or liveness is None or calls_at_death is None:
+        return row.error
+    calls = calls_at_death(row.id)
+    if not calls:
+        return None
+    deaths = max(call["deaths"] for call in calls)
+    died = "the process ended while it" if deaths == 1 else f"{deaths} processes ended while they"
+    place = {"place": calls[0]["place"]} if len(calls) == 1 and "place" in calls[0] else {}
+    return {"kind": "ProcessDied", "message": f"{died} executed {named_calls(calls)}", "calls": calls, **place}
 
 
 def has_worker(context: Context, row: RunRow) -> bool:

@@ -28,6 +28,7 @@ from .listed_run import ListedRun
 from .liveness import (
     LIVENESS_STATES,
     current_node,
+    error_of,
     has_worker,
     liveness_of,
     shown_status,
@@ -244,7 +245,7 @@ class RunService:
             "resumed": _resumptions(row, len(endings)),
             "input": process_redaction().value(row.input),
             "result": answer.get("result"),
-            "error": row.error,
+            "error": error_of(self.context, row, liveness),
             "endings": endings,
             "waitingFor": waits,
             "facts": self.facts(run_id, waits),

@@ -24,6 +24,7 @@ from cyclopts import Parameter, validators
 
 from ...app.facts import approval_text
 from ...app.recorded_run import require_run
+from ...app.runs.liveness import error_of
 from ...app.runs.pages import is_long, read_ends
 from ...errors import StoreError, errors_in, raised_at
 from ...events import Event
@@ -272,7 +273,9 @@ def _details_text(
     if run["queued"]:
         status = f"queued: {queue_note or 'a worker takes it'}"
     elif run["interrupted"]:
-        status = f"{status}, but its process is gone; to resume it: {resume}"
+        # A run that ends its process does so again.
+        then = "to resume it" if run["error"] is None else "correct the tool, then resume it"
+        status = f"{status}, but its process is gone; {then}: {resume}"
     elif run["answered"]:
         status = f"answered; to continue it: {resume}"
     # Facts that every run has, then those that only some have.
@@ -289,7 +292,8 @@ def _details_text(
     if run.get("owner") and run["status"] in ("running", "waiting"):
         lines.append(f"  owner    {run['owner']}")
     if run["resumed"]:
-        lines.append(f"  resumed  {run['resumed']} time{'' if run['resumed'] == 1 else 's'}, last by {run['owner']}")
+        last = f", last by {run['owner']}" if run["owner"] else ""
+        lines.append(f"  resumed  {run['resumed']} time{'' if run['resumed'] == 1 else 's'}{last}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short_text(run['input'])}")
     for budget in run["budgets"]:
@@ -484,7 +488,13 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
             if event.kind == "run.finished":
                 status = str((event.data or {}).get("status"))
             if event.kind == "run.interrupted":
-                sys.stderr.write(f"its process is gone; to resume it: {resume}\n")
+                death = await asyncio.to_thread(_death, app, run_id)
+                gone = (
+                    "its process is gone; to resume it"
+                    if death is None
+                    else f"{death}; correct the tool, then resume it"
+                )
+                sys.stderr.write(f"{gone}: {resume}\n")
             if event.kind == "run.queued":
                 message = await asyncio.to_thread(app.workers.unattended, run_id)
                 sys.stderr.write(f"{message or 'queued: a worker takes it'}\n")
@@ -525,6 +535,8 @@ def logs(
             lines = app.runs.logs(run_id, node)
             if not lines:
                 notify(_no_lines(app, run_id, node))
+            if (death := _death(app, run_id)) is not None:
+                notify(death)
             return Answer(data={"lines": lines}, text="\n".join(map(_log_line, lines)))
         from .dispatch import json_line
 
@@ -542,6 +554,15 @@ def logs(
         return Answer()
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _death(app: App, run_id: str) -> str | None:
+    """Say in which step the process of a run without a process died; None if that is unknown."""
+    row = require_run(app.store, run_id)
+    if row.ended_at is not None and row.status != "parked":
+        return None
+    error = error_of(app.context, row, app.runs.liveness_of([row]).get(run_id))
+    return None if error is None else escape_invisible(with_place(str(error["message"]), error))
 
 
 def _no_lines(app: App, run_id: str, node: str | None) -> str:

@@ -146,6 +146,8 @@ class DurableCall:
             return recorded.data
         if self._lease is not None and boottime() >= self._lease.until:
             await self._lease.renewed(run.id)
+        if run.begun is not None:
+            await run.begun.add(path, node_slot, self.tool)
         began = clock()
         started = run.begins(node_slot.id, began)
         try:
@@ -211,6 +213,8 @@ def _call_entry(
     run: Any, node_slot: NodeSlot, path: str, args: Any, value: Any, args_digest: str, started: float, ended: float
 ) -> Entry:
     """Return the entry of a finished call without secrets, and journal its undo before it."""
+    if run.begun is not None:
+        run.begun.remove(path)
     entry = Entry(path, "call", node_slot.id, run.redact(value) if run.secrets else value, args_digest, started, ended)
     if node_slot.undo is not None:
         node_slot.undo.record(run, entry, args, value)
@@ -245,6 +249,8 @@ def _append_failure(
     run: Any, node_slot: NodeSlot, path: str, exc: ToolError, args_digest: str, started: float
 ) -> asyncio.Future[None]:
     """Journal a failed call; a rejected result that the store refuses is replaced by a short text."""
+    if run.begun is not None:
+        run.begun.remove(path)
     data = _call_failure_data(run, node_slot, exc)
     committed: asyncio.Future[None]
     try:

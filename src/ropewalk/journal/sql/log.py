@@ -80,6 +80,10 @@ _CREATE: Final = """
     VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
 """
 
+_CLAIMED: Final = """
+    SELECT seq, status, owner, epoch, beat, undo, (SELECT deaths FROM mishap WHERE mishap.run = seq)
+    FROM run JOIN lease ON lease.run = seq WHERE id = ?
+"""
 _OUTCOME: Final = """
     SELECT status, ended_at, error, result_count, error_count, spent FROM run JOIN lease ON run = seq WHERE seq = ?
 """
@@ -96,6 +100,8 @@ class Claim:
     is_new: bool = False
     # Whether the run had ended before.
     has_ended: bool = False
+    # Whether a process has died while it executed the run.
+    after_death: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +185,10 @@ def claim_run(
     """Own an existing run."""
 
     # `connection`: A transaction.
-    rows = fetch(
-        connection, "SELECT seq, status, owner, epoch, beat, undo FROM run JOIN lease ON run = seq WHERE id = ?", (id,)
-    )
+    rows = fetch(connection, _CLAIMED, (id,))
     if not rows:
         raise NotFound("run", id)
-    seq, status, owner_text, epoch, beat, undo = rows[0]
+    seq, status, owner_text, epoch, beat, undo, deaths = rows[0]
     if owner_text == this_process().dump() and beat == beat_at:
         return Claim(seq=seq, epoch=epoch, is_new=epoch == 1)  # This very claim, sent again.
     if status in ENDS:
@@ -215,7 +219,9 @@ def claim_run(
         _set_running(connection, seq, epoch)
     elif status != "running":
         connection.execute("UPDATE run SET status = 'running', due = NULL WHERE seq = ?", (seq,))
-    return Claim(seq=seq, epoch=epoch + 1)
+    # An owner that has released the run has not died.
+    after_death = bool(deaths) or (status == "running" and owner_text is not None)
+    return Claim(seq=seq, epoch=epoch + 1, after_death=after_death)
 
 
 def _set_running(connection: Connection, seq: int, epoch: int) -> None:
@@ -254,8 +260,10 @@ class SqlLog:
         run: RunRow,
         past: MutableMapping[Key, Entry],
         finished: RunRow | None = None,
+        *,
+        after_death: bool = False,
     ) -> None:
-        self.run, self.finished = run, finished
+        self.run, self.finished, self.after_death = run, finished, after_death
         self.past: MutableMapping[Key, Entry] = past
         self.seq, self.epoch = seq, run.epoch
         self.target_seq = seq  # the run that entries are written to: another one for a chunk
