@@ -1,4 +1,4 @@
-"""The calls that a run is about to make, recorded before each of them once a process has died while it executed the run.
+"""The calls in progress of a run, recorded before each call once a process has died while it executed the run.
 
 A tool may end its process, and then nothing records its call. So the journal of such a run names the calls in progress
 in one entry of the kind `begun`, which the run shares with the runs inside it. `journal/sql/recovery.py` reads it.

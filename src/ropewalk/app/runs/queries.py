@@ -29,12 +29,12 @@ from .liveness import (
     LIVENESS_STATES,
     current_node,
     error_of,
-    has_worker,
     liveness_of,
     shown_status,
     waiting_run_ids,
 )
 from .steps import earlier_endings, events_of, reuse_cutoff, steps
+from .unattended import has_worker
 
 if TYPE_CHECKING:
     from ..context import Context

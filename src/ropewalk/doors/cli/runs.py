@@ -271,7 +271,9 @@ def _details_text(
     resume = f"ropewalk resume {shlex.quote(root)}{options}"
     status = run["status"]
     if run["queued"]:
-        status = f"queued: {queue_note or 'a worker takes it'}"
+        status = (
+            f"queued: {queue_note or 'a worker takes it'}{'' if run['error'] is None else '; correct the tool first'}"
+        )
     elif run["interrupted"]:
         # A run that ends its process does so again.
         then = "to resume it" if run["error"] is None else "correct the tool, then resume it"

@@ -234,7 +234,7 @@ class SqlStore(SqlToolUsage):
         return self._writer.read_long(lambda c: run_counts.count_failures(c, since, until, limit))
 
     def count_queues(self, limit: int = 10_000, /) -> list[QueueCount]:
-        return self._writer.read_long(lambda c: run_counts.count_queues(c, limit))
+        return self._writer.read_long(lambda c: run_counts.count_queues(c, self.patience, limit))
 
     def history(self, run_id: str) -> list[Entry]:
         def read(connection: Connection) -> list[Entry]:
