@@ -271,13 +271,10 @@ def _details_text(
     resume = f"ropewalk resume {shlex.quote(root)}{options}"
     status = run["status"]
     if run["queued"]:
-        status = (
-            f"queued: {queue_note or 'a worker takes it'}{'' if run['error'] is None else '; correct the tool first'}"
-        )
+        first = _correction(run["error"])
+        status = f"queued: {queue_note or 'a worker takes it'}{f'; {first} first' if first else ''}"
     elif run["interrupted"]:
-        # A run that ends its process does so again.
-        then = "to resume it" if run["error"] is None else "correct the tool, then resume it"
-        status = f"{status}, but its process is gone; {then}: {resume}"
+        status = f"{status}, but its process is gone; {_resume_advice(run['error'])}: {resume}"
     elif run["answered"]:
         status = f"answered; to continue it: {resume}"
     # Facts that every run has, then those that only some have.
@@ -490,13 +487,9 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
             if event.kind == "run.finished":
                 status = str((event.data or {}).get("status"))
             if event.kind == "run.interrupted":
-                death = await asyncio.to_thread(_death, app, run_id)
-                gone = (
-                    "its process is gone; to resume it"
-                    if death is None
-                    else f"{death}; correct the tool, then resume it"
-                )
-                sys.stderr.write(f"{gone}: {resume}\n")
+                error = await asyncio.to_thread(_death, app, run_id)
+                gone = "its process is gone" if error is None else _death_text(error)
+                sys.stderr.write(f"{gone}; {_resume_advice(error)}: {resume}\n")
             if event.kind == "run.queued":
                 message = await asyncio.to_thread(app.workers.unattended, run_id)
                 sys.stderr.write(f"{message or 'queued: a worker takes it'}\n")
@@ -537,8 +530,8 @@ def logs(
             lines = app.runs.logs(run_id, node)
             if not lines:
                 notify(_no_lines(app, run_id, node))
-            if (death := _death(app, run_id)) is not None:
-                notify(death)
+            if (error := _death(app, run_id)) is not None:
+                notify(_death_text(error))
             return Answer(data={"lines": lines}, text="\n".join(map(_log_line, lines)))
         from .dispatch import json_line
 
@@ -558,13 +551,31 @@ def logs(
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _death(app: App, run_id: str) -> str | None:
-    """Say in which step the process of a run without a process died; None if that is unknown."""
+def _death(app: App, run_id: str) -> dict[str, Any] | None:
+    """Return the error of a run that lost its process or is parked; None for another run, or if nothing is known."""
     row = require_run(app.store, run_id)
     if row.ended_at is not None and row.status != "parked":
         return None
-    error = error_of(app.context, row, app.runs.liveness_of([row]).get(run_id))
-    return None if error is None else escape_invisible(with_place(str(error["message"]), error))
+    error: dict[str, Any] | None = error_of(app.context, row, app.runs.liveness_of([row]).get(run_id))
+    return error
+
+
+def _death_text(error: Mapping[str, Any]) -> str:
+    return escape_invisible(with_place(str(error["message"]), error))
+
+
+def _correction(error: Any) -> str | None:
+    """Say what to do about the tool of a step in which the process of a run died; None if no step is known."""
+    calls = error.get("calls") if isinstance(error, dict) else None
+    if not calls:
+        return None
+    # One death may be the fault of another run in the same process.
+    return "correct the tool" if any(call["deaths"] > 1 for call in calls) else "check the tool"
+
+
+def _resume_advice(error: Any) -> str:
+    first = _correction(error)
+    return f"{first}, then resume it" if first else "to resume it"
 
 
 def _no_lines(app: App, run_id: str, node: str | None) -> str:
