@@ -45,7 +45,7 @@ class BegunCalls:
         self._root._calls.pop((self._run.id, path), None)
 
     def clear(self) -> None:
-        """Record that this process, which goes on, executes none of the calls any more."""
+        """Record that this process has left all calls, because it releases the run."""
         if self._root is self and self._calls:
             self._calls.clear()
             self._append()

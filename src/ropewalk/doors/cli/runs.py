@@ -268,15 +268,7 @@ def _details_text(
     entire: bool,
 ) -> str:
     """Render a run as text."""
-    resume = f"ropewalk resume {shlex.quote(root)}{options}"
-    status = run["status"]
-    if run["queued"]:
-        first = _correction(run["error"])
-        status = f"queued: {queue_note or 'a worker takes it'}{f'; {first} first' if first else ''}"
-    elif run["interrupted"]:
-        status = f"{status}, but its process is gone; {_resume_advice(run['error'])}: {resume}"
-    elif run["answered"]:
-        status = f"answered; to continue it: {resume}"
+    status = _status_text(run, root, queue_note, options)
     # Facts that every run has, then those that only some have.
     lines = [f"{run['name'] or run['kind']}  {run['runId']}", f"  status   {status}", f"  started  {run['startTime']}"]
     if run.get("forkedFrom"):
@@ -318,6 +310,17 @@ def _details_text(
     if result is not None:
         lines += ["", f"result: {_truncate(result)}"]
     return escape_invisible("\n".join(lines))
+
+
+def _status_text(run: dict[str, Any], root: str, queue_note: str | None, options: str) -> str:
+    """Render the status of a run; of one without a process also who continues it."""
+    resume = f"ropewalk resume {shlex.quote(root)}{options}"
+    if run["queued"]:
+        first = _correction(run["error"])
+        return f"queued: {queue_note or 'a worker takes it'}{f'; {first} first' if first else ''}"
+    if run["interrupted"]:
+        return f"{run['status']}, but its process is gone; {_resume_advice(run['error'])}: {resume}"
+    return f"answered; to continue it: {resume}" if run["answered"] else str(run["status"])
 
 
 def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> list[str]:

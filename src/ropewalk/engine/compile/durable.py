@@ -134,8 +134,7 @@ class DurableCall:
     async def run(self, frame: Frame) -> Json | PendingCommit:
         """Return the recorded result of the call, or make the call and commit its result."""
 
-        # This is one long function, because durable runs spend most of their time here: each further coroutine would
-        # cost every call, and every suspension of its tool.
+        # One long function: each further coroutine would cost every call, and every suspension of its tool.
         run, node_slot = frame[RUN], self.node_slot
         log = run.log
         args = await evaluated(self._get_args, frame) if self._evaluates_long else self._get_args(frame)
@@ -176,7 +175,6 @@ class DurableCall:
             raise
         if self._node_timeout is not None and clock() - began >= self._node_timeout:
             raise TimedOut  # a result after the node's own timeout does not count
-        # Commit the result before anything depends on it.
         entry = _call_entry(run, node_slot, path, args, value, args_digest, started, started + clock() - began)
         value = entry.data
         try:
