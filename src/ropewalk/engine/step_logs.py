@@ -208,7 +208,7 @@ class StepLog:
         self._write_after = now + self._interval
         self._journal()
         if (write_early := getattr(self._run.log, "write_early", None)) is not None:
-            write_early()
+            write_early(is_urgent=True)
 
     def _flush(self) -> None:
         with self._lock:

@@ -339,9 +339,9 @@ class SqlLog:
         batch.add((future, self, row + self.fence if self.fence else row))
         return future
 
-    def write_early(self) -> None:
+    def write_early(self, *, is_urgent: bool = False) -> None:
         """Write what was appended now, if nothing else of this event loop would be written with it."""
-        if self.run.parent is None:  # the parts of a run may run at once
+        if is_urgent or self.run.parent is None:  # the parts of a run may run at once
             self._batch.write_early()
 
     def finish_after(self, committed: asyncio.Future[None]) -> None:
