@@ -266,6 +266,13 @@ def test_every_command_names_the_same_state_of_a_queued_run_without_a_process(sc
     assert {name: sum(counts) for name, counts in overview["statuses"].items()} == {"queued": 1}
     assert [(queue["waiting"], queue["running"]) for queue in overview["queues"]] == [(1, 0)]
 
+    # The log of the third worker says in which step the second one died.
+    assert scene.run("worker").code == -signal.SIGKILL
+    assert "step die (tool die)" in scene.run("worker").err
+    shown = scene.run("runs", "show", "q").out
+    assert "; correct the tool first" in shown
+    assert "error: deadly.yaml:5: 2 processes ended while they executed step die (tool die)" in shown
+
 
 @on_one_store("recovery", "sqlite", "scene")
 def test_a_run_that_records_something_between_deaths_is_not_parked(scene: Scene, serve: Callable[[], Server]) -> None:

@@ -29,7 +29,7 @@ from ...fast_dataclass import dataclass
 from ...values import Json
 from ..news import News
 from ..past import LONG, PAGE, PagedPast
-from ..protocol import ENDS, Entry, Key, Live, NewRun, OpenWait, RunRow, ending
+from ..protocol import BEGUN, BEGUN_PATH, ENDS, Entry, Key, Live, NewRun, OpenWait, RunRow, ending
 from .blobs import INLINE, Blob, Packed, dump, encode, pack
 from .endings import INLINE_RESULT, SHARED, PackedResult, RecordedValues, held_by, pack_result
 from .lease_watch import BEAT, RELEASE
@@ -80,8 +80,11 @@ _CREATE: Final = """
     VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
 """
 
-_CLAIMED: Final = """
-    SELECT seq, status, owner, epoch, beat, undo, (SELECT deaths FROM mishap WHERE mishap.run = seq)
+# The last column: whether a process died on the run. A release forgets the deaths, but not the calls that began.
+_CLAIMED: Final = f"""
+    SELECT seq, status, owner, epoch, beat, undo,
+        EXISTS (SELECT 1 FROM mishap WHERE mishap.run = seq AND deaths > 0)
+        OR EXISTS (SELECT 1 FROM entry WHERE entry.run = seq AND path = '{BEGUN_PATH}' AND entry.kind = '{BEGUN}')
     FROM run JOIN lease ON lease.run = seq WHERE id = ?
 """
 _OUTCOME: Final = """
@@ -188,7 +191,7 @@ def claim_run(
     rows = fetch(connection, _CLAIMED, (id,))
     if not rows:
         raise NotFound("run", id)
-    seq, status, owner_text, epoch, beat, undo, deaths = rows[0]
+    seq, status, owner_text, epoch, beat, undo, has_died = rows[0]
     if owner_text == this_process().dump() and beat == beat_at:
         return Claim(seq=seq, epoch=epoch, is_new=epoch == 1)  # This very claim, sent again.
     if status in ENDS:
@@ -220,7 +223,7 @@ def claim_run(
     elif status != "running":
         connection.execute("UPDATE run SET status = 'running', due = NULL WHERE seq = ?", (seq,))
     # An owner that has released the run has not died.
-    after_death = bool(deaths) or (status == "running" and owner_text is not None)
+    after_death = bool(has_died) or (status == "running" and owner_text is not None)
     return Claim(seq=seq, epoch=epoch + 1, after_death=after_death)
 
 
