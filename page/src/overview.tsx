@@ -23,9 +23,9 @@ const RANGES: Record<string, { title: string; hours: number; periods: number; ev
   "7d": { title: "7 days", hours: 7 * 24, periods: 28, every: 30_000 },
 };
 /** From the bottom of a bar to its top. */
-const ORDER = ["completed", "running", "waiting", "answered", "interrupted", "partial", "stopped", "parked", "timeout", "failed"];
+const ORDER = ["completed", "running", "queued", "waiting", "answered", "interrupted", "partial", "stopped", "parked", "timeout", "failed"];
 /** What the store has as running, although no process executes it. */
-const LIVENESS = ["answered", "interrupted"];
+const LIVENESS = ["queued", "answered", "interrupted"];
 const FAILING = ["failed", "timeout", "parked"];
 const SHOWN = 8;
 

@@ -400,3 +400,18 @@ def test_an_input_file_that_is_too_large_says_so(project):
     assert done.code == 2
     assert "is not JSON" not in done.err
     assert "larger than" in done.err
+
+
+@pytest.mark.parametrize(("setting", "has_stack"), [(None, True), ("", True), ("0", False)])
+def test_a_tool_that_crashes_the_process_leaves_its_stack(tmp_path, setting, has_stack):
+    (tmp_path / "ropewalk.toml").write_text("[tools]\nmodules = ['crashing_tools']\n")
+    tool = "import os\nfrom ropewalk import tool\n\n@tool\ndef crash() -> int:\n    os.abort()\n"
+    (tmp_path / "crashing_tools.py").write_text(tool)
+    (tmp_path / "c.yaml").write_text("kind: chain\nname: c\nnodes: [{id: crash, type: tool, tool: crash}]\n")
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}
+    if setting is not None:
+        env["PYTHONFAULTHANDLER"] = setting
+    command = [sys.executable, "-m", "ropewalk", "run", "c.yaml"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == -signal.SIGABRT
+    assert ('crashing_tools.py", line 6 in crash' in done.stderr) is has_stack

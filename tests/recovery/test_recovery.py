@@ -58,6 +58,7 @@ async def die(at: str) -> str:
     """Kills its process."""
     import signal
     note("start", at)
+    print("never leaves the event loop")
     os.kill(os.getpid(), signal.SIGKILL)
     return "lived"
 '''
@@ -206,10 +207,71 @@ def test_a_run_that_kills_three_servers_is_parked_and_can_be_released(
     scene.until(lambda: has_status(scene, "d", "parked"))
     assert status(scene, "d") == "parked"
     assert survivor.process.poll() is None
-    assert "3 processes died" in scene.run("runs", "show", "d").out
+    shown = scene.run("runs", "show", "d").out
+    assert "error: deadly.yaml:5: parked: 3 processes died while they executed this run" in shown
+    assert "died in step die (tool die); to let a worker try again, correct the tool and release the run" in shown
+    assert shown.endswith("correct the cause, then release the run: ropewalk runs release d\n")
     assert scene.started().count("die") == 3
     assert scene.run("runs", "release", "d").code == 0
     assert survivor.process.wait(60) == -signal.SIGKILL
+
+
+OUTER = "kind: chain\nname: outer\nnodes: [{id: call, type: tool, tool: ./deadly.yaml}]\n"
+
+
+@pytest.mark.parametrize(("file", "path"), [("deadly.yaml", "die"), ("outer.yaml", "call/die")])
+def test_the_step_in_which_a_run_dies_again_is_named(scene: Scene, file: str, path: str) -> None:
+    (scene.folder / "outer.yaml").write_text(OUTER)
+    assert scene.run("run", file, "--id", "d").code == -signal.SIGKILL
+    first = scene.run("runs", "show", "d")
+    assert "its process is gone; to resume it: ropewalk resume d" in first.out
+    assert "error:" not in first.out
+
+    # Only a run that has lost a process records which calls it begins.
+    assert scene.run("resume", "d").code == -signal.SIGKILL
+    step = f"step {path} (tool die)"
+    died = f"deadly.yaml:5: the process ended while it executed {step}"
+    shown = scene.run("runs", "show", "d").out
+    assert "its process is gone; check the tool, then resume it: ropewalk resume d" in shown
+    assert f"error: {died}" in shown
+    logs = scene.run("runs", "logs", "d")
+    assert died in logs.err
+    assert "die  stdout: never leaves the event loop" in logs.out  # recorded while the tool held the loop
+    assert f"{died}; check the tool, then resume it: ropewalk resume d" in scene.run("runs", "watch", "d").err
+
+    assert scene.run("resume", "d").code == -signal.SIGKILL
+    shown = scene.run("runs", "show", "d").out
+    assert "its process is gone; correct the tool, then resume it: ropewalk resume d" in shown
+    assert f"error: deadly.yaml:5: 2 processes ended while they executed {step}" in shown
+
+    # The next one completes, because somebody has corrected the tool.
+    tools = scene.folder / "tools.py"
+    tools.write_text(tools.read_text().replace("os.kill(os.getpid(), signal.SIGKILL)\n    return", "return"))
+    assert scene.run("resume", "d").code == 0
+    assert "error" not in scene.run("runs", "show", "d").out
+    assert scene.run("runs", "logs", "d").err == ""
+
+
+def test_every_command_names_the_same_state_of_a_queued_run_without_a_process(scene: Scene) -> None:
+    if scene.address.startswith("postgres"):
+        settings = scene.folder / "ropewalk.toml"
+        settings.write_text(f'{settings.read_text()}[store]\nengine = "dbos"\n')
+    assert scene.run("run", "deadly.yaml", "--id", "q", "--no-wait").code == 0
+    assert scene.run("worker").code == -signal.SIGKILL
+    scene.until(lambda: status(scene, "q") == "queued")  # where leases decide, it is running until its lease is over
+    assert "status   queued: " in scene.run("runs", "show", "q").out
+    assert "no parked run 'q': it is queued" in scene.run("runs", "release", "q").err
+    assert "run q: it has not ended; it is queued, and a worker takes it" in scene.run("runs", "retry", "q").err
+    overview = scene.run("overview", "--json").data
+    assert {name: sum(counts) for name, counts in overview["statuses"].items()} == {"queued": 1}
+    assert [(queue["waiting"], queue["running"]) for queue in overview["queues"]] == [(1, 0)]
+
+    # The log of the third worker says in which step the second one died.
+    assert scene.run("worker").code == -signal.SIGKILL
+    assert "step die (tool die)" in scene.run("worker").err
+    shown = scene.run("runs", "show", "q").out
+    assert "; correct the tool first" in shown
+    assert "error: deadly.yaml:5: 2 processes ended while they executed step die (tool die)" in shown
 
 
 @on_one_store("recovery", "sqlite", "scene")

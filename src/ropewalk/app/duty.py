@@ -12,7 +12,7 @@ from ..config.settings import Queue
 from ..errors import StoreError
 from ..journal.run_counts import RunCount
 from .overview import Overview, QueueState, ScheduleList, Work, group_failures
-from .runs.liveness import RESUMABLE, liveness_of, shown_status
+from .runs.liveness import liveness_of, shown_status
 
 if TYPE_CHECKING:
     from ..journal.sql.worker_row import WorkerRow
@@ -47,7 +47,7 @@ def _with_states(app: App, edges: Sequence[float], counts: Sequence[RunCount], w
     moved: dict[tuple[Any, ...], Counter[str]] = {}
     for row in rows:
         state = liveness.get(row.id)
-        status = state if state in RESUMABLE else shown_status(row, state, row.id in waiting)
+        status = state or shown_status(row, state, row.id in waiting)
         key = (bisect_right(edges, row.started_at) - 1, row.kind, row.definition_id, row.name)
         if status != row.status:
             moved.setdefault(key, Counter())[status] += 1

@@ -123,6 +123,10 @@ class RecoveryStore(Protocol):
         """Return True if processes died repeatedly while they executed a run."""
         ...
 
+    def calls_at_death(self, run_id: str) -> list[dict[str, Any]]:
+        """Return the calls that the last process of a run was in when it died; none if that is not recorded."""
+        ...
+
     def release_parked(self, run_id: str) -> bool:
         """Release a parked run."""
         ...
@@ -130,6 +134,8 @@ class RecoveryStore(Protocol):
 
 async def leave(run: Any, store: Store, *, hand_back: bool) -> None:
     """Release a run that does not end here."""
+    if run.begun is not None:
+        run.begun.clear()
     waits = run.waits
     if waits is not None and waits.outer is not None and (waits.root.parked or waits.root.cut):
         if await run.log.park(None):  # the outermost run waits, and resumes this part when it resumes
@@ -460,6 +466,11 @@ class Engine:
             state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
         )  # fmt: skip
         run.log_limits = self.log_limits
+        outer = None if parent is None else parent.begun
+        if outer is not None or getattr(log, "after_death", False):
+            from .begun_calls import BegunCalls  # only a run that has lost a process needs it
+
+            run.begun = BegunCalls(run, job.add_places, outer)
         return run
 
     async def _record_ending(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:

@@ -25,7 +25,7 @@ from ..events import Event
 from ..fast_dataclass import dataclass
 from ..ir import Node
 from ..journal.past import keys_of, latest_start
-from ..journal.protocol import LOG, WARNING, Entry, Log
+from ..journal.protocol import BEGUN, LOG, WARNING, Entry, Log
 from ..redaction import Redaction
 from ..tools.listener import broken_schemas
 from ..tools.output import CURRENT, LOG_LIMITS, RunOutput
@@ -54,6 +54,7 @@ from .frame import (
 from .timeouts import RECANCEL_AFTER, TaskDeadline, clock, deadline_timer_of, interrupt_inside, pending_cancellation
 
 if TYPE_CHECKING:
+    from .begun_calls import BegunCalls
     from .step_logs import StepLog, StepLogs
     from .waits import Waits
 
@@ -61,6 +62,7 @@ Watcher = Callable[[Event], None]
 MOST_WARNINGS = 100
 """Warnings that a result lists."""
 TURN = 0.01  # seconds; after at most two of these, a run lets other tasks use the loop when a node ends
+_OF_NO_NODE = ("skip", "ending", "offer", BEGUN, LOG, WARNING)
 _NODE_ENDS = ("node.finished", "node.failed", "node.recovered")
 _PATH_SUFFIXES = r"@\d+|\[[^\]]*\]"  # attempts, arms and iterations in a path
 
@@ -110,6 +112,7 @@ class Run(TaskDeadline):
     __slots__ = (
         "allowed",
         "attempts",
+        "begun",
         "deadline_timer",
         "ending",
         "errors",
@@ -190,6 +193,7 @@ class Run(TaskDeadline):
         if log.past:
             self.wall = max(self.wall, latest_start(log.past))
         self.frame: Frame | None = None
+        self.begun: BegunCalls | None = None  # of a run that has lost a process
         self.waits: Waits | None = None
         if program.waits:
             from .waits import Waits  # imported only by runs of flows that wait
@@ -571,7 +575,7 @@ class Run(TaskDeadline):
         }
         # A resumed run does not enter a finished node again: only the journal knows what ran inside it.
         for keys in keys_of(self.log.past):
-            ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer", LOG, WARNING))
+            ids |= _ids_in(path for path, kind in keys if kind not in _OF_NO_NODE)
         # A failure names the nodes inside a node that failed.
         paths = [failed.path for failed in self.errors]
         paths += [attempt.failure.path for _, attempt in self.attempts]

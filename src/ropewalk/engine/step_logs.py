@@ -7,6 +7,7 @@ A run whose tools print nothing has no `StepLogs`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -109,6 +110,7 @@ class StepLog:
         self._count = self._reported = self._reported_first = self._written = 0
         self._write_after = self._began
         self._interval = 2 * _EVENT_SECONDS
+        self._longest_interval = 5.0 if run.begun is None else self._interval
         self._is_scheduled = False
         self._restore()
 
@@ -189,12 +191,24 @@ class StepLog:
 
     def _schedule(self) -> None:
         loop = self._run.loop
+        if self._run.begun is not None:
+            self._journal_early()
         with self._lock:
             if self._is_scheduled or loop.is_closed():
                 return
             self._is_scheduled = True
         with contextlib.suppress(RuntimeError):  # the loop was closed just now
             loop.call_soon_threadsafe(self._flush, context=_NO_CONTEXT.copy())
+
+    def _journal_early(self) -> None:
+        """Journal at once what a tool prints that keeps the loop, because it may end the process."""
+        now = time.time()
+        if now < self._write_after or asyncio._get_running_loop() is not self._run.loop:
+            return
+        self._write_after = now + self._interval
+        self._journal()
+        if (write_early := getattr(self._run.log, "write_early", None)) is not None:
+            write_early(is_urgent=True)
 
     def _flush(self) -> None:
         with self._lock:
@@ -205,7 +219,7 @@ class StepLog:
         now = time.time()
         if now >= self._write_after:
             self._journal()
-            self._write_after, self._interval = now + self._interval, min(5.0, 2 * self._interval)
+            self._write_after, self._interval = now + self._interval, min(self._longest_interval, 2 * self._interval)
         self._run.loop.call_later(_EVENT_SECONDS, self._flush, context=_NO_CONTEXT.copy())
 
     def report(self) -> None:

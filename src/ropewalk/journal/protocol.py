@@ -41,9 +41,12 @@ LOG: Final = "log"
 """The kind of entry with what the tool of a step has printed and logged."""
 WARNING: Final = "warning"
 """The kind of entry with the warnings about the result of the call at its path."""
+BEGUN: Final = "begun"
+"""The kind of the entry with the calls in progress of a run that has lost a process before."""
+BEGUN_PATH: Final = "#"
 ACCEPTED: Final = "accepted"
 """The kind of entry that marks a call whose result a person accepted although it does not fit."""
-NO_STEPS: Final = frozenset((ACCEPTED, LOG, "ending", "offer", "row", "undo", UNDONE, WARNING))
+NO_STEPS: Final = frozenset((ACCEPTED, BEGUN, LOG, "ending", "offer", "row", "undo", UNDONE, WARNING))
 """Kinds that record no step of a run."""
 
 Key: TypeAlias = tuple[str, str]
@@ -213,6 +216,7 @@ class Log(Protocol):
     #
     # The engine calls two more methods of a log that has them, as `SqlLog` does: `finish_after`, to commit the last
     # step together with the ending, and `write_early`, when nothing else of the run can be written with an entry.
+    # `after_death` of such a log is true if a process has died while it executed the run.
 
     @property
     def run(self) -> RunRow:

@@ -490,7 +490,7 @@ class Workers:
         store = self._app.store
         if not (isinstance(store, RecoveryStore) and store.release_parked(run_id)):
             row = self._app.store.get_run(run_id)
-            why = f"it is {row.status}" if row is not None else None
+            why = f"it is {self._app.runs.liveness_of([row]).get(run_id, row.status)}" if row is not None else None
             raise NotFound("parked run", run_id, why=why)
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ def _resume(jobs: Jobs, row: RunRow, nodes: tuple[str, ...]) -> None:
 
 def _retry(jobs: Jobs, row: RunRow, nodes: tuple[str, ...]) -> None:
     context = jobs.context
-    require_retryable(context.store, row.id, nodes)
+    require_retryable(context, row.id, nodes)
     require_not_undone(context, row)
     jobs.executor_for(row, None)
     if row.kind == "plan" or row.forked_from is not None:

@@ -15,7 +15,8 @@ from ...journal.open_waits import describe_wait, match_signals, open_waits, sign
 from ...journal.protocol import APPROVAL, ENDS, Entry, OpenWait, RunRow, Signal, iso
 from ...tools.mcp.questions import answer_problems
 from ...values import Json
-from ..recorded_run import orphans, outermost, require_run
+from ..recorded_run import outermost, require_run
+from .unattended import find_unattended
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -159,10 +160,7 @@ def _not_waiting(
     context: Context, run: RunRow, what: str, waits: Sequence[dict[str, Any]] = (), why: str = ""
 ) -> NotWaiting:
     """Return the error of an answer that the run does not wait for, with how to resume a run that nobody executes."""
-    # Workers continue the runs of queues and of stores on servers by themselves.
-    store = context.store
-    is_queued = store.remote or (not run.owner and run.status == "running")
-    is_interrupted = not is_queued and run.id in orphans(store, [run.id])
+    is_interrupted = find_unattended(context, [run]).get(run.id) == "interrupted"
     if is_interrupted and not waits and not why:
         why = "its process ended before the run did"
     error = NotWaiting(run.id, what, map(describe_wait, waits), why)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import StoreError
 from ...journal.protocol import ENDS, RunRow
-from ...journal.sql.lease_watch import runnable_by_any_worker
-from ...journal.sql.rows import CHUNK
+from ...journal.sql.recovery import named_calls
 from ...values import Json
-from ..recorded_run import orphans
 from .answers import answered_run_ids, open_waits_of_runs
+from .unattended import find_unattended
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -57,31 +56,21 @@ def liveness_flags(liveness: str | None) -> dict[str, Json]:
 
 def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
     """Return the state of each run that no process executes."""
-    running = [row for row in rows if row.status == "running"]
-    orphan_ids = orphans(context.store, {row.id for row in running}) if running else {}
-    result = {
-        row.id: "queued" if has_worker(context, row) else "interrupted"
-        for row in running
-        # A store in SQL lists no run without an owner.
-        if row.id in orphan_ids or (not row.owner and (context.store.remote or is_queued(context, row.id)))
-    }
+    result = find_unattended(context, rows)
     if "interrupted" in result.values():
         result |= {id: "answered" for id in answered_run_ids(context) if result.get(id) == "interrupted"}
     return result
 
 
-def has_worker(context: Context, row: RunRow) -> bool:
-    """Return True if a worker continues the run by itself."""
-    if not context.store.remote:
-        return is_queued(context, row.id)
-    full = row if row.context is not None else context.store.get_run(row.id)
-    started_with = (full.context if full is not None else None) or {}
-    if row.kind == CHUNK or ("queue" in started_with and not started_with.get("executor")):
-        return True
-    return runnable_by_any_worker(started_with) and bool(context.workers.registry.live_workers())
-
-
-def is_queued(context: Context, run_id: str) -> bool:
-    """Return True if the run is in a queue of a store in SQLite."""
-    is_queued_in_store = getattr(context.store, "is_queued", None)
-    return is_queued_in_store is not None and bool(is_queued_in_store(run_id))
+def error_of(context: Context, row: RunRow, liveness: str | None) -> Any:
+    """Return the recorded error of a run; of one that lost its process, the calls that it was in, if they are known."""
+    calls_at_death = getattr(context.store, "calls_at_death", None)
+    if row.error is not None or liveness is None or calls_at_death is None:
+        return row.error
+    calls = calls_at_death(row.id)
+    if not calls:
+        return None
+    deaths = max(call["deaths"] for call in calls)
+    died = "the process ended while it" if deaths == 1 else f"{deaths} processes ended while they"
+    place = {"place": calls[0]["place"]} if len(calls) == 1 and "place" in calls[0] else {}
+    return {"kind": "ProcessDied", "message": f"{died} executed {named_calls(calls)}", "calls": calls, **place}

@@ -28,12 +28,13 @@ from .listed_run import ListedRun
 from .liveness import (
     LIVENESS_STATES,
     current_node,
-    has_worker,
+    error_of,
     liveness_of,
     shown_status,
     waiting_run_ids,
 )
 from .steps import earlier_endings, events_of, reuse_cutoff, steps
+from .unattended import has_worker
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -244,7 +245,7 @@ class RunService:
             "resumed": _resumptions(row, len(endings)),
             "input": process_redaction().value(row.input),
             "result": answer.get("result"),
-            "error": row.error,
+            "error": error_of(self.context, row, liveness),
             "endings": endings,
             "waitingFor": waits,
             "facts": self.facts(run_id, waits),

@@ -42,7 +42,7 @@ from ...tools.annotations import effect_of
 from ...values import Json
 from ..part_tools import calls_by_place
 from ..preflight import check_input
-from ..recorded_run import MOST_PARTS, SAME, orphans, outermost, replacement, require_run
+from ..recorded_run import MOST_PARTS, SAME, outermost, replacement, require_run
 from .accept import (
     Accept,
     Accepted,
@@ -59,6 +59,7 @@ from .masked_input import unmasked
 from .program_rows import first_repeated, row_entries, row_number, row_of, step_in
 from .rerun_plan import ENDED, Failure, RerunPlan, instances_of_nodes, latest_failures
 from .steps import steps
+from .unattended import find_unattended
 from .undone import require_not_undone, undone_paths
 from .upgrade import find_upgrade, upgraded, upgrading
 
@@ -109,7 +110,7 @@ async def retry(
     """Retry a finished run; `RunService.retry` describes the arguments."""
     context = jobs.context
     store, accepted_results = context.store, read_accept(accept)
-    row = await run_sync_in_thread(store, lambda: require_retryable(store, run_id, nodes))
+    row = await run_sync_in_thread(store, lambda: require_retryable(context, run_id, nodes))
     await run_sync_in_thread(store, lambda: require_not_undone(context, row))
     to = await find_upgrade(context, row, source, upgrade)
     job = await jobs.for_existing(row, upgraded(start, to))
@@ -136,10 +137,11 @@ async def retry(
         return outcome(await context.engine.drive(job, log), row.kind)
 
 
-def require_retryable(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
+def require_retryable(context: Context, run_id: str, nodes: Sequence[str]) -> RunRow:
     """Return a run that can be retried, or raise the error that says what to do instead."""
 
     # It must be finished, and part of no other run. An interrupted run can be retried if the caller names nodes.
+    store = context.store
     row = require_run(store, run_id)
     if row.parent is not None:
         raise PartOfRun(run_id, outermost(store, row).id)
@@ -151,12 +153,15 @@ def require_retryable(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow
         waiting = NothingToRetry(run_id, "it waits for an event, an approval or a time, and then continues")
         raise waiting.with_remedy(Action.SHOW_WAITS, run_id=run_id)
     if row.ended_at is None:
-        if run_id in orphans(store, [run_id]):
-            if nodes:
-                return row
-            error = NothingToRetry(run_id, "its process ended before the run did")
-            raise error.with_remedy(Action.RESUME, run_id=run_id)
-        raise RunBusy(run_id, row.owner)
+        state = find_unattended(context, [row]).get(run_id)
+        if state is None:
+            raise RunBusy(run_id, row.owner)
+        if nodes:
+            return row
+        if state == "queued":
+            raise NothingToRetry(run_id, "it has not ended; it is queued, and a worker takes it")
+        error = NothingToRetry(run_id, "its process ended before the run did")
+        raise error.with_remedy(Action.RESUME, run_id=run_id)
     return row
 
 

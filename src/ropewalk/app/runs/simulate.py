@@ -26,7 +26,7 @@ from ...errors import RopewalkError
 from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.memory import MemoryStore
-from ...journal.protocol import Entry, RunRow
+from ...journal.protocol import BEGUN, Entry, RunRow
 from ...redaction import Redaction
 from ...tools.backends.route import Args, OnProgress, Route
 from ...tools.bound_call import Bound, Rules, bind_route
@@ -145,7 +145,7 @@ def _decisions(history: Iterable[Entry]) -> Iterable[Entry]:
 
 _IDLE_TURNS: Final = 100
 """Turns of the loop in which nothing happens, before all that is recorded has been gone through."""
-_IGNORED_KINDS: Final = ("ending", "offer")
+_IGNORED_KINDS: Final = (BEGUN, "ending", "offer")
 
 
 class _NeverReturns(ToolStub):

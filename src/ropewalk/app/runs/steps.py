@@ -18,7 +18,7 @@ from typing import Any
 
 from ...content import contents, hashes_of
 from ...events import Event, bounded
-from ...journal.protocol import LOG, NO_STEPS, Entry, RunRow, Store, iso
+from ...journal.protocol import BEGUN, LOG, NO_STEPS, Entry, RunRow, Store, iso
 from ...values import Json
 from ..recorded_run import MOST_PARTS, require_run
 from .instances import without_attempts
@@ -256,7 +256,7 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
     retried = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
     failed = {entry.path for entry in listed if entry.kind == "call_failed"}
     for entry in listed:
-        if entry.kind == "undo" or (entry.kind == "row" and not _is_printed(entry)):
+        if entry.kind in (BEGUN, "undo") or (entry.kind == "row" and not _is_printed(entry)):
             continue
         is_node_shown = entry.kind == "node" and (entry.path in handled or entry.path in failed)
         if is_node_shown or (entry.kind == "call_failed" and entry.path in retried):

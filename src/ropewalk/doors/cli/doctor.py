@@ -711,16 +711,16 @@ def _check_queued_runs(app: App) -> Iterator[tuple[str, str, str]]:
 
 def _check_local_runs(app: App) -> Iterator[tuple[str, str, str]]:
     """Count unfinished runs: each has an owner, is queued, waits, is parked, or its process is gone."""
-    from ...app.runs.liveness import is_queued
+    from ...app.runs.liveness import liveness_of
 
     statuses = ("running", "waiting", "parked")
     rows = {status: app.store.list_runs(status=status, top=True, limit=10_000) for status in statuses}
     running = rows.pop("running")
-    orphan_ids = {row.id for row in app.store.orphans(10_000)}
-    queued = {row.id for row in running if row.id in orphan_ids and is_queued(app.context, row.id)}
-    interrupted = [row.id for row in running if row.id in orphan_ids - queued]
-    counts = {"queued": len(queued)} if queued else {}
-    counts["executing"] = len(running) - len(interrupted) - len(queued)
+    states = liveness_of(app.context, running)
+    interrupted = [id for id, state in states.items() if state != "queued"]
+    queued = len(states) - len(interrupted)
+    counts = {"queued": queued} if queued else {}
+    counts["executing"] = len(running) - len(states)
     counts |= {status: len(group) for status, group in rows.items()}
     yield "runs", "ok", _counts_text({**counts, "interrupted": len(interrupted)})
     for id in interrupted[:_VIOLATION_LIMIT]:

@@ -360,6 +360,8 @@ def retry_advice(
     errors = errors_in(data)
     # A call that took effect is not to be repeated (see `rejected`).
     is_advised = any(error.get("ran") is True for error in errors)
+    if row.status == "parked" and row.parent is None:
+        return [f"correct the cause, then release the run: ropewalk runs release {quote(row.id)}{options}"]
     is_retryable = row.status in ("failed", "partial", "timeout", "stopped")
     if not is_retryable or row.parent is not None or row.undo or is_advised:
         return []

@@ -24,6 +24,7 @@ from cyclopts import Parameter, validators
 
 from ...app.facts import approval_text
 from ...app.recorded_run import require_run
+from ...app.runs.liveness import error_of
 from ...app.runs.pages import is_long, read_ends
 from ...errors import StoreError, errors_in, raised_at
 from ...events import Event
@@ -260,14 +261,7 @@ def _details_text(
     entire: bool,
 ) -> str:
     """Render a run as text."""
-    resume = f"ropewalk resume {shlex.quote(root)}{options}"
-    status = run["status"]
-    if run["queued"]:
-        status = f"queued: {queue_note or 'a worker takes it'}"
-    elif run["interrupted"]:
-        status = f"{status}, but its process is gone; to resume it: {resume}"
-    elif run["answered"]:
-        status = f"answered; to continue it: {resume}"
+    status = _status_text(run, root, queue_note, options)
     # Facts that every run has, then those that only some have.
     lines = [f"{run['name'] or run['kind']}  {run['runId']}", f"  status   {status}", f"  started  {run['startTime']}"]
     if run.get("forkedFrom"):
@@ -282,7 +276,8 @@ def _details_text(
     if run.get("owner") and run["status"] in ("running", "waiting"):
         lines.append(f"  owner    {run['owner']}")
     if run["resumed"]:
-        lines.append(f"  resumed  {run['resumed']} time{'' if run['resumed'] == 1 else 's'}, last by {run['owner']}")
+        last = f", last by {run['owner']}" if run["owner"] else ""
+        lines.append(f"  resumed  {run['resumed']} time{'' if run['resumed'] == 1 else 's'}{last}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short_text(run['input'])}")
     for budget in run["budgets"]:
@@ -308,6 +303,17 @@ def _details_text(
     if result is not None:
         lines += ["", f"result: {_truncate(result)}"]
     return escape_invisible("\n".join(lines))
+
+
+def _status_text(run: dict[str, Any], root: str, queue_note: str | None, options: str) -> str:
+    """Render the status of a run; of one without a process also who continues it."""
+    resume = f"ropewalk resume {shlex.quote(root)}{options}"
+    if run["queued"]:
+        first = _correction(run["error"])
+        return f"queued: {queue_note or 'a worker takes it'}{f'; {first} first' if first else ''}"
+    if run["interrupted"]:
+        return f"{run['status']}, but its process is gone; {_resume_advice(run['error'])}: {resume}"
+    return f"answered; to continue it: {resume}" if run["answered"] else str(run["status"])
 
 
 def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> list[str]:
@@ -477,7 +483,9 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
             if event.kind == "run.finished":
                 status = str((event.data or {}).get("status"))
             if event.kind == "run.interrupted":
-                sys.stderr.write(f"its process is gone; to resume it: {resume}\n")
+                error = await asyncio.to_thread(_death, app, run_id)
+                gone = "its process is gone" if error is None else _death_text(error)
+                sys.stderr.write(f"{gone}; {_resume_advice(error)}: {resume}\n")
             if event.kind == "run.queued":
                 message = await asyncio.to_thread(app.workers.unattended, run_id)
                 sys.stderr.write(f"{message or 'queued: a worker takes it'}\n")
@@ -518,6 +526,8 @@ def logs(
             lines = app.runs.logs(run_id, node)
             if not lines:
                 notify(_no_lines(app, run_id, node))
+            if (error := _death(app, run_id)) is not None:
+                notify(_death_text(error))
             return Answer(data={"lines": lines}, text="\n".join(map(_log_line, lines)))
         from .dispatch import json_line
 
@@ -535,6 +545,33 @@ def logs(
         return Answer()
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+def _death(app: App, run_id: str) -> dict[str, Any] | None:
+    """Return the error of a run that lost its process or is parked; None for another run, or if nothing is known."""
+    row = require_run(app.store, run_id)
+    if row.ended_at is not None and row.status != "parked":
+        return None
+    error: dict[str, Any] | None = error_of(app.context, row, app.runs.liveness_of([row]).get(run_id))
+    return error
+
+
+def _death_text(error: Mapping[str, Any]) -> str:
+    return escape_invisible(with_place(str(error["message"]), error))
+
+
+def _correction(error: Any) -> str | None:
+    """Say what to do about the tool of a step in which the process of a run died; None if no step is known."""
+    calls = error.get("calls") if isinstance(error, dict) else None
+    if not calls:
+        return None
+    # One death may be the fault of another run in the same process.
+    return "correct the tool" if any(call["deaths"] > 1 for call in calls) else "check the tool"
+
+
+def _resume_advice(error: Any) -> str:
+    first = _correction(error)
+    return f"{first}, then resume it" if first else "to resume it"
 
 
 def _no_lines(app: App, run_id: str, node: str | None) -> str:

@@ -267,7 +267,7 @@ class Interrupts:
 
     def _runs_on_worker(self) -> bool:
         """Return True if a worker executes the run, and this process only waits for it."""
-        from ...app.runs.liveness import is_queued
+        from ...app.runs.unattended import is_queued
 
         if self._run_id in self._app.engine.live:
             return False

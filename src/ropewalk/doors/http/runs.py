@@ -22,7 +22,8 @@ from ...app.preflight import check_input, check_variables
 from ...app.presenters import named_waits, run_lines, run_state
 from ...app.recorded_run import require_run
 from ...app.run_budget import read_budget
-from ...app.runs.liveness import RESUMABLE, is_queued, status_of
+from ...app.runs.liveness import RESUMABLE, status_of
+from ...app.runs.unattended import is_queued
 from ...app.start import Start
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id

@@ -134,8 +134,7 @@ class DurableCall:
     async def run(self, frame: Frame) -> Json | PendingCommit:
         """Return the recorded result of the call, or make the call and commit its result."""
 
-        # This is one long function, because durable runs spend most of their time here: each further coroutine would
-        # cost every call, and every suspension of its tool.
+        # One long function: each further coroutine would cost every call, and every suspension of its tool.
         run, node_slot = frame[RUN], self.node_slot
         log = run.log
         args = await evaluated(self._get_args, frame) if self._evaluates_long else self._get_args(frame)
@@ -146,6 +145,8 @@ class DurableCall:
             return recorded.data
         if self._lease is not None and boottime() >= self._lease.until:
             await self._lease.renewed(run.id)
+        if run.begun is not None:
+            await run.begun.add(path, node_slot, self.tool)
         began = clock()
         started = run.begins(node_slot.id, began)
         try:
@@ -174,7 +175,6 @@ class DurableCall:
             raise
         if self._node_timeout is not None and clock() - began >= self._node_timeout:
             raise TimedOut  # a result after the node's own timeout does not count
-        # Commit the result before anything depends on it.
         entry = _call_entry(run, node_slot, path, args, value, args_digest, started, started + clock() - began)
         value = entry.data
         try:
@@ -211,6 +211,8 @@ def _call_entry(
     run: Any, node_slot: NodeSlot, path: str, args: Any, value: Any, args_digest: str, started: float, ended: float
 ) -> Entry:
     """Return the entry of a finished call without secrets, and journal its undo before it."""
+    if run.begun is not None:
+        run.begun.remove(path)
     entry = Entry(path, "call", node_slot.id, run.redact(value) if run.secrets else value, args_digest, started, ended)
     if node_slot.undo is not None:
         node_slot.undo.record(run, entry, args, value)
@@ -245,6 +247,8 @@ def _append_failure(
     run: Any, node_slot: NodeSlot, path: str, exc: ToolError, args_digest: str, started: float
 ) -> asyncio.Future[None]:
     """Journal a failed call; a rejected result that the store refuses is replaced by a short text."""
+    if run.begun is not None:
+        run.begun.remove(path)
     data = _call_failure_data(run, node_slot, exc)
     committed: asyncio.Future[None]
     try:

@@ -20,7 +20,7 @@ import orjson
 
 from ..sql.lease_watch import OrphanFinder, Silence, runnable_by_any_worker
 from ..sql.leases import Owner, owner_state, this_process
-from ..sql.recovery import count_death_and_park, is_suspect, park_run
+from ..sql.recovery import calls_at_death, count_death_and_park, is_suspect, named_calls, park_run
 from ..sql.rows import Connection, fetch, load
 from ..sql.worker_row import WorkerRow
 from .session import Session, Target, driver
@@ -129,7 +129,7 @@ class WorkerRegistry:
             return None
         runs = [run for (run,) in fetch(session, _RELEASE_RUNS_OF_OWNER, (worker.owner,))]
         count_death_and_park(session, dict.fromkeys(runs, self.recoveries), Owner.load(worker.owner))
-        return _ids_of(session, runs)
+        return _names_of(session, runs)
 
     # --- runs -----------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class WorkerRegistry:
             released = finder.release(session, self._connection)
             for owner, runs in released.items():
                 count_death_and_park(session, dict.fromkeys(runs, self.recoveries), owner)
-            return {owner: _ids_of(session, runs) for owner, runs in released.items()}
+            return {owner: _names_of(session, runs) for owner, runs in released.items()}
 
         released = self.run_in_transaction(work)
         for owner, ids in released.items():
@@ -240,10 +240,11 @@ class WorkerRegistry:
             self.disconnect()
 
 
-def _ids_of(session: Session, runs: Sequence[int]) -> list[str]:
-    """Return the ids of runs, without those of parts."""
-    rows = fetch(session, "SELECT id FROM run WHERE seq = ANY(?) AND parent IS NULL ORDER BY seq", (list(runs),))
-    return [id for (id,) in rows]
+def _names_of(session: Session, runs: Sequence[int]) -> list[str]:
+    """Return the ids of runs, without those of parts; those that the log lists with the step in which they died."""
+    rows = fetch(session, "SELECT seq, id FROM run WHERE seq = ANY(?) AND parent IS NULL ORDER BY seq", (list(runs),))
+    calls = {seq: calls_at_death(session, seq) for seq, _ in rows[:_LOGGED_IDS]}
+    return [f"{id} (in {named_calls(calls[seq])})" if calls.get(seq) else id for seq, id in rows]
 
 
 def _log_takeover(owner: str, ids: Sequence[str]) -> None:

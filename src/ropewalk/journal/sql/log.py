@@ -29,7 +29,7 @@ from ...fast_dataclass import dataclass
 from ...values import Json
 from ..news import News
 from ..past import LONG, PAGE, PagedPast
-from ..protocol import ENDS, Entry, Key, Live, NewRun, OpenWait, RunRow, ending
+from ..protocol import BEGUN, BEGUN_PATH, ENDS, Entry, Key, Live, NewRun, OpenWait, RunRow, ending
 from .blobs import INLINE, Blob, Packed, dump, encode, pack
 from .endings import INLINE_RESULT, SHARED, PackedResult, RecordedValues, held_by, pack_result
 from .lease_watch import BEAT, RELEASE
@@ -80,6 +80,13 @@ _CREATE: Final = """
     VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq
 """
 
+# The last column: whether a process died on the run. A release forgets the deaths, but not the calls that began.
+_CLAIMED: Final = f"""
+    SELECT seq, status, owner, epoch, beat, undo,
+        EXISTS (SELECT 1 FROM mishap WHERE mishap.run = seq AND deaths > 0)
+        OR EXISTS (SELECT 1 FROM entry WHERE entry.run = seq AND path = '{BEGUN_PATH}' AND entry.kind = '{BEGUN}')
+    FROM run JOIN lease ON lease.run = seq WHERE id = ?
+"""
 _OUTCOME: Final = """
     SELECT status, ended_at, error, result_count, error_count, spent FROM run JOIN lease ON run = seq WHERE seq = ?
 """
@@ -96,6 +103,8 @@ class Claim:
     is_new: bool = False
     # Whether the run had ended before.
     has_ended: bool = False
+    # Whether a process has died while it executed the run.
+    after_death: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +188,10 @@ def claim_run(
     """Own an existing run."""
 
     # `connection`: A transaction.
-    rows = fetch(
-        connection, "SELECT seq, status, owner, epoch, beat, undo FROM run JOIN lease ON run = seq WHERE id = ?", (id,)
-    )
+    rows = fetch(connection, _CLAIMED, (id,))
     if not rows:
         raise NotFound("run", id)
-    seq, status, owner_text, epoch, beat, undo = rows[0]
+    seq, status, owner_text, epoch, beat, undo, has_died = rows[0]
     if owner_text == this_process().dump() and beat == beat_at:
         return Claim(seq=seq, epoch=epoch, is_new=epoch == 1)  # This very claim, sent again.
     if status in ENDS:
@@ -215,7 +222,9 @@ def claim_run(
         _set_running(connection, seq, epoch)
     elif status != "running":
         connection.execute("UPDATE run SET status = 'running', due = NULL WHERE seq = ?", (seq,))
-    return Claim(seq=seq, epoch=epoch + 1)
+    # An owner that has released the run has not died.
+    after_death = bool(has_died) or (status == "running" and owner_text is not None)
+    return Claim(seq=seq, epoch=epoch + 1, after_death=after_death)
 
 
 def _set_running(connection: Connection, seq: int, epoch: int) -> None:
@@ -254,8 +263,10 @@ class SqlLog:
         run: RunRow,
         past: MutableMapping[Key, Entry],
         finished: RunRow | None = None,
+        *,
+        after_death: bool = False,
     ) -> None:
-        self.run, self.finished = run, finished
+        self.run, self.finished, self.after_death = run, finished, after_death
         self.past: MutableMapping[Key, Entry] = past
         self.seq, self.epoch = seq, run.epoch
         self.target_seq = seq  # the run that entries are written to: another one for a chunk
@@ -331,9 +342,9 @@ class SqlLog:
         batch.add((future, self, row + self.fence if self.fence else row))
         return future
 
-    def write_early(self) -> None:
+    def write_early(self, *, is_urgent: bool = False) -> None:
         """Write what was appended now, if nothing else of this event loop would be written with it."""
-        if self.run.parent is None:  # the parts of a run may run at once
+        if is_urgent or self.run.parent is None:  # the parts of a run may run at once
             self._batch.write_early()
 
     def finish_after(self, committed: asyncio.Future[None]) -> None:

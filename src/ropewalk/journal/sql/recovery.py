@@ -13,15 +13,15 @@ that ends releases its runs: they have no owner, but a mark. A run whose wait wa
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from ..open_waits import match_signals, open_waits, signal_name
-from ..protocol import OpenWait, RunRow
+from ..protocol import BEGUN, BEGUN_PATH, LOG, OpenWait, RunRow
 from .leases import Owner, stored_owner_state
-from .rows import AMONG, Connection, fetch, json_list, waits
+from .rows import AMONG, Connection, fetch, json_list, load, waits
 from .signals import pending_signals
 from .upkeep import find_orphaned, light_rows
 
@@ -45,8 +45,10 @@ _FAMILY: Final = f"""
         UNION ALL SELECT family.top, run.seq, run.id FROM family JOIN run ON run.parent = family.id
     )
 """
+# That a call began, and what it printed, is no progress: the process died in it.
 # SQLite needs the WHERE to tell the ON of a join from the one of a conflict.
-_ENTRIES: Final = "count(entry.run) FROM family LEFT JOIN entry ON entry.run = family.seq WHERE true GROUP BY top"
+_ENTRIES: Final = f"""count(entry.run) FROM family
+    LEFT JOIN entry ON entry.run = family.seq AND entry.kind NOT IN ('{BEGUN}', '{LOG}') WHERE true GROUP BY top"""
 # A run that recorded something since its last death made progress, so counting starts again at 1. The parameter is the
 # most deaths to count: a run that is not blamed gets as many as make it a suspect, but never enough to be parked.
 _COUNT_DEATHS: Final = f"""
@@ -78,12 +80,19 @@ def count_death_and_park(
         for run, deaths in fetch(connection, _COUNT_DEATHS, (among, _NO_LIMIT if is_blamed else _fewest(limit))):
             result[int(run)] = int(deaths)
             if is_blamed and deaths > limit:
-                message = (
-                    f"parked: {deaths} processes died while they executed this run, the last one {owner}, and none of"
-                    " them recorded anything; to let a worker try again, release the run"
-                )
-                park_run(connection, "seq", run, message)
+                _park_deadly(connection, run, deaths, owner)
     return result
+
+
+def _park_deadly(connection: Connection, run: int, deaths: int, owner: Owner | str) -> None:
+    """Park a run that has killed too many processes, with the calls that the last of them was in."""
+    calls = calls_at_death(connection, run)
+    message = (
+        f"parked: {deaths} processes died while they executed this run, and none of them finished a step; the last one,"
+        f" {owner}, died{f' in {named_calls(calls)}' if calls else ''}; to let a worker try again, "
+        f"{'correct the tool and ' if calls else ''}release the run"
+    )
+    park_run(connection, "seq", run, message, calls[0].get("place") if len(calls) == 1 else None)
 
 
 def _blamed_runs(connection: Connection, limits: Mapping[int, int], blames_only_suspect: bool) -> set[int]:
@@ -115,9 +124,52 @@ def _is_suspect(connection: Connection, column: str, run: int | str, recoveries:
     return bool(counts[0][0] <= entries)
 
 
-def park_run(connection: Connection, column: str, run: int | str, message: str) -> None:
+_BEGUN: Final = f"""
+    SELECT run.id, epoch, data FROM run JOIN lease ON lease.run = seq JOIN entry ON entry.run = seq
+    WHERE seq = ? AND path = '{BEGUN_PATH}' AND entry.kind = '{BEGUN}'
+"""
+_HAS_RESULT: Final = """
+    SELECT 1 FROM run JOIN entry ON entry.run = seq
+    WHERE run.id = ? AND path = ? AND entry.kind IN ('call', 'call_failed', 'attempt', 'node')
+"""
+
+
+def calls_at_death(connection: Connection, run: int) -> list[dict[str, Any]]:
+    """Return the calls that the last process of a run was in when it died; none if that is not recorded."""
+
+    # Only a run that had lost a process before records the calls that it begins. Each has its path in the outermost
+    # run, its node, its tool, its place in a file, and the deaths in it, that of the last process included.
+    rows = fetch(connection, _BEGUN, (run,))
+    if not rows:
+        return []
+    id, epoch, begun = rows[0][0], rows[0][1], load(connection, rows[0][2])
+    if begun["epoch"] != epoch:
+        return []
+    calls = [call for call in begun["calls"] if not fetch(connection, _HAS_RESULT, (call["run"], call["path"]))]
+    paths = [f"{call['run']}/{call['path']}".removeprefix(f"{id}/") for call in calls]
+    return [
+        {
+            **{key: call[key] for key in ("node", "tool", "place") if key in call},
+            "path": path,
+            "deaths": call["deaths"] + 1,
+        }
+        for call, path in zip(calls, paths, strict=True)
+        # A call of a flow is in progress as long as the calls inside it are.
+        if not any(other.startswith(f"{path}/") for other in paths)
+    ]
+
+
+def named_calls(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Name the calls that a process was in when it died."""
+    names = [f"{call['path']} (tool {call['tool']})" for call in calls]
+    return f"step {names[0]}" if len(names) == 1 else f"one of the steps {', '.join(names)}"
+
+
+def park_run(connection: Connection, column: str, run: int | str, message: str, place: str | None = None) -> None:
     """Keep a run, found by its column `column`, from being tried again until somebody releases it."""
-    error = orjson.dumps({"kind": "Parked", "message": message})
+
+    # `place`: The line of a file that defines the step in which the processes died.
+    error = orjson.dumps({"kind": "Parked", "message": message, **({"place": place} if place else {})})
     connection.execute(_PARK.format(which=column), (time.time(), error, run))
 
 
@@ -208,12 +260,14 @@ class HandedBack(NamedTuple):
     # Processes that have died on it without recording anything.
     deaths: int
     is_parked: bool
+    # What the process was in when it died; "" if that is not recorded.
+    calls: str
 
     def __str__(self) -> str:
         if self.is_parked:
             died = f"{self.deaths} processes died while they executed it, the last one {self.owner}"
-            return f"run {self.id} is parked: {died}"
-        return f"run {self.id} is taken over from {self.owner}, which died while it executed the run"
+            return f"run {self.id} is parked: {died}{f' in {self.calls}' if self.calls else ''}"
+        return f"run {self.id} is taken over from {self.owner}, which died while it executed {self.calls or 'the run'}"
 
 
 _OWNER_OF_RUN: Final = """
@@ -250,7 +304,11 @@ def hand_back_dead_process(
     parked = {seq for (seq,) in fetch(connection, _PARKED, (among,))}
     for seq in of_process.keys() - parked:
         connection.execute(_MARK_HANDED_BACK, (seq,))
-    return [HandedBack(id, row.owner, deaths[seq], seq in parked) for seq, (id, _) in of_process.items()]
+    return [
+        HandedBack(id, row.owner, deaths[seq], seq in parked, named_calls(calls) if calls else "")
+        for seq, (id, _) in of_process.items()
+        for calls in [calls_at_death(connection, seq)]
+    ]
 
 
 def release_parked(connection: Connection, run_id: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 
 from ..run_counts import FAILING, FailureCount, QueueCount, RunCount, queue_counts
 from .rows import Connection, fetch, load
+from .upkeep import find_orphaned
 
 # One query for each period: the databases round differently, so none of them divides times.
 _COUNT: Final = """
@@ -26,7 +27,7 @@ _FAILURES: Final = f"""
 """
 
 _UNFINISHED: Final = """
-    SELECT context, owner IS NOT NULL FROM run JOIN lease ON lease.run = seq
+    SELECT seq, context, owner IS NOT NULL FROM run JOIN lease ON lease.run = seq
     WHERE status = 'running' AND parent IS NULL ORDER BY seq DESC LIMIT ?
 """
 
@@ -56,7 +57,12 @@ def count_failures(connection: Connection, since: float, until: float, limit: in
     ]
 
 
-def count_queues(connection: Connection, limit: int) -> list[QueueCount]:
+def count_queues(connection: Connection, lease: float, limit: int) -> list[QueueCount]:
     """Return the counts of the queues."""
     rows = fetch(connection, _UNFINISHED, (limit,))
-    return queue_counts((load(connection, context, "the context of a run"), bool(owned)) for context, owned in rows)
+    # A run whose owner is dead waits for a worker again.
+    orphaned = set(find_orphaned(connection, lease, "owner IS NOT NULL AND parent IS NULL"))
+    return queue_counts(
+        (load(connection, context, "the context of a run"), bool(owned) and seq not in orphaned)
+        for seq, context, owned in rows
+    )

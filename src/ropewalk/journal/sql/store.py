@@ -234,7 +234,7 @@ class SqlStore(SqlToolUsage):
         return self._writer.read_long(lambda c: run_counts.count_failures(c, since, until, limit))
 
     def count_queues(self, limit: int = 10_000, /) -> list[QueueCount]:
-        return self._writer.read_long(lambda c: run_counts.count_queues(c, limit))
+        return self._writer.read_long(lambda c: run_counts.count_queues(c, self.patience, limit))
 
     def history(self, run_id: str) -> list[Entry]:
         def read(connection: Connection) -> list[Entry]:
@@ -419,6 +419,15 @@ class SqlStore(SqlToolUsage):
         """Return True if processes died repeatedly while they executed a run: it is to be executed apart."""
         return self._writer.read(lambda c: recovery.is_suspect(c, run_id, recoveries))
 
+    def calls_at_death(self, run_id: str) -> list[dict[str, Any]]:
+        """Return the calls that the last process of a run was in when it died; none if that is not recorded."""
+
+        def read(connection: Connection) -> list[dict[str, Any]]:
+            seq = _find_run(connection, run_id)
+            return [] if seq is None else recovery.calls_at_death(connection, seq)
+
+        return self._writer.read(read)
+
     def release_parked(self, run_id: str) -> bool:
         """Release a parked run so that a worker or server can continue it; return False if it is not parked."""
         return self._writer.run(lambda c: recovery.release_parked(c, run_id))
@@ -468,7 +477,8 @@ class SqlStore(SqlToolUsage):
             if not result.has_ended:
                 # A process that has taken it over meanwhile has a later epoch, under which this log must not write.
                 row = dataclasses.replace(row, epoch=result.epoch)
-            log = SqlLog(self, writer, seq, row, past, finished=row if result.has_ended else None)
+            finished = row if result.has_ended else None
+            log = SqlLog(self, writer, seq, row, past, finished, after_death=result.after_death)
             if not result.has_ended:
                 writer.announce_soon(News("take", seq, id))
         if not result.has_ended:
