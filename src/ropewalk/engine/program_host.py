@@ -149,7 +149,8 @@ class ProgramHost:
             raise failed
         if outcome.error == "Rejected":
             node, message = self._node_slot.name, outcome.message
-            raise NodeFailed(self._path, message, node=node, tool=None, kind="Rejected", retryable=False)
+            path = f"{self._place(outcome.failed[0])}/approve" if outcome.failed else self._path
+            raise NodeFailed(path, message, node=node, tool=None, kind="Rejected", retryable=False)
         text = f"{outcome.error}: {outcome.message}"
         if place is None:
             raise ExpressionError(f"line {line}: {text}")
