@@ -24,6 +24,7 @@ from typing import Any, Final
 import orjson
 
 from ..errors import ExpressionError, JournalConflict, NodeFailed
+from ..events import bounded
 from ..expr.python.failures import failure_record
 from ..fast_dataclass import dataclass
 from ..ir import Frame
@@ -82,7 +83,7 @@ class ProgramHost:
         self._has_entry = False  # True while the result of the next row is in the entry of its call
         self._begun: list[tuple[m.Request, float | None]] = []
         self._late: set[str] = set()  # the steps that were aborted before they began
-        self._unreported: list[str] = []  # what the program printed
+        self._unreported: list[tuple[str, str, Json]] = []  # events of rows: kind, path, data
         self._tasks: dict[str, TaskDeadline] = {}
         self._aborted: set[asyncio.Task[None]] = set()
         self._steps: dict[str, str] = {}  # the path of a step by its key in frames
@@ -230,8 +231,8 @@ class ProgramHost:
             if self._committed is committed:
                 self._committed = None
         unreported, self._unreported = self._unreported, []
-        for text in unreported:
-            self._run.report("node.printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
+        for kind, path, data in unreported:
+            self._run.report(kind, path, self._node_slot.name, data)
 
     def _redact(self, arguments: str) -> str:
         return json.dumps(self._run.redact(json.loads(arguments)))
@@ -301,7 +302,7 @@ class ProgramHost:
 
     def log(self, text: str) -> None:
         """Report what the program printed when its row is committed."""
-        self._unreported.append(text)
+        self._unreported.append(("node.printed", self._path, {"text": self._run.redact(text)}))
 
     # --- steps in progress ---------------------------------------------------------------------------
 
@@ -415,9 +416,16 @@ class ProgramHost:
         while (asked := await self._past(place, "wait")) is not None and not about.items() <= asked.data.items():
             number += 1
             place = f"{base}@{number}"
+        started = clock()
         answer = await receive(run, slot, place, about, lambda: question.seconds, self._plan.durable, due)
         value = run.redact(answer)
-        return answer_of(value, place, slot, looked_at=True) if is_approval else value
+        if is_approval:
+            value = answer_of(value, place, slot, looked_at=True)
+        # Whether the program reads a refusal shows later.
+        if not is_approval or value["approved"]:
+            ms = round((clock() - started) * 1000, 3)
+            self._unreported.append(("node.finished", place, {"ms": ms, **bounded("output", value)}))
+        return value
 
     async def _close(self) -> None:
         """Cancel the steps in progress, and wait for them."""
