@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import orjson
 
-from ..errors import ExpressionError, JournalConflict, NodeFailed
+from ..errors import Action, ExpressionError, JournalConflict, NodeFailed
 from ..events import bounded
 from ..expr.python.failures import failure_record
 from ..fast_dataclass import dataclass
@@ -34,7 +34,7 @@ from ..ops import Program as ProgramOp
 from ..plans import messages as m
 from ..plans.player import LocalPlayer, Player, play
 from ..plans.program import Program
-from ..plans.rows import Diverged, Row, digests_of, step_key
+from ..plans.rows import Diverged, Row, digests_of, line_of, step_key
 from ..plans.session import Outcome, Session
 from ..tools.output import CURRENT
 from ..values import Json
@@ -115,9 +115,19 @@ class ProgramHost:
                 self._start()  # the calls that the end of the program cancelled at once
             return await self._end(outcome)
         except Diverged as error:
-            raise JournalConflict(self._run.id, self._path, str(error)) from None
+            raise self._conflict(error) from None
         finally:
             await self._close()
+
+    def _conflict(self, diverged: Diverged) -> JournalConflict:
+        """Return the error of a program that does not fit its rows; it names the line."""
+        line, places = line_of(diverged.path), self._plan.op.places
+        where = f"line {line}: " if line else ""
+        if 0 < line <= len(places):
+            where = f"{trace_in_program(places[line - 1], '', None, self._run).at}: "
+        error = JournalConflict(self._run.id, "", f"{where}{diverged}")
+        error.path = self._path
+        return error if self._run.parent else error.with_remedy(Action.FORK, run_id=self._run.id)
 
     def _player(self) -> Player:
         op, session, program = self._plan.op, self._session, self._plan.program
