@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+import fork_server
 from models.makers import MAKERS
 from models.stand_in import StandIn, Turn
 
@@ -309,7 +310,8 @@ def test_every_end_of_a_run_and_every_wrong_answer_names_the_next_command(shop):
 def test_a_changed_plan_names_the_line_that_does_not_fit_and_continues_as_a_new_run(shop):
     code = (
         "from ropewalk import plan\nfrom ropewalk.plans import approve\nfrom rw_shop_tools import order\n\n\n"
-        "@plan\nasync def buy(item: str) -> int:\n    number = order(item + {})\n    await approve('Go?')\n    return number\n"
+        "@plan\nasync def buy(item: str) -> int:\n    number = order(item + {})\n    await approve('Go?')\n"
+        "    return number\n"
     )
     shop.write("b.py", code.format("'!'"))
     assert shop("run", "b.py:buy", "item=tea", "--id", "b").code == 4
@@ -325,3 +327,38 @@ def test_a_changed_plan_names_the_line_that_does_not_fit_and_continues_as_a_new_
     assert shop("runs", "fork", "b", "--definition", "b.py:buy", "--id", "c").code == 4
     shop("runs", "approve", "c")
     assert shop("resume", "c").out.endswith("result: 5\n")
+
+
+DYING = """
+import json, sys
+
+for text in sys.stdin:
+    call = json.loads(text)
+    info = {"name": "s", "version": "1"}
+    answers = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info},
+        "tools/list": {"tools": [{"name": "boom", "inputSchema": {"type": "object"}}]},
+    }
+    if call["method"] == "tools/call":
+        sys.exit("first line\\nthe database is gone")
+    if call["method"] in answers:
+        print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": answers[call["method"]]}), flush=True)
+    elif "id" in call:
+        error = {"code": -32601, "message": "no"}
+        print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "error": error}), flush=True)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["d.py:dead", "d.yaml"])
+def test_runs_show_prints_all_lines_of_the_cause_of_a_server_that_died(name, project):
+    python = fork_server.program("python")
+    project.write("ropewalk.toml", f"[mcp.s]\ncommand = '{python}'\nargs = ['srv.py']\n[store]\nurl = 'runs.db'\n")
+    project.write("srv.py", DYING)
+    project.write("d.py", "from ropewalk import plan\n\n@plan\nasync def dead():\n    return await s.boom()\n")
+    project.write("d.yaml", "kind: chain\nname: d\nnodes:\n  - {id: b, type: tool, tool: 's:boom'}\n")
+    failed = project("run", name, "--id", "d").out
+    shown = project("runs", "show", "d").out
+    assert "first line\nthe database is gone\n" in failed
+    assert len(re.findall(r"^ *first line\n *the database is gone$", shown, re.MULTILINE)) == 1
+    assert ("to see the stack" in failed) is ("stack of" in shown) is (name == "d.py:dead")
