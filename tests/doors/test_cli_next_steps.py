@@ -315,6 +315,7 @@ def test_a_changed_plan_names_the_line_that_does_not_fit_and_continues_as_a_new_
     )
     shop.write("b.py", code.format("'!'"))
     assert shop("run", "b.py:buy", "item=tea", "--id", "b").code == 4
+    assert "  b.py:9  approval Go?\n" in shop("preview", "b.py:buy").out
     shop.write("b.py", code.format("'??'"))
     refused = shop("resume", "b", "b.py:buy").err
     assert "to use the new definition: ropewalk resume b --upgrade b.py:buy\n" in refused
