@@ -137,14 +137,14 @@ class Action(Enum):
     RESUME = "to resume it: await app.resume({run_id})"
     CONTINUE = "to continue it: await app.runs.retry({run_id})"
     SHOW_WAITS = "to see what it waits for: app.runs.waiting({run_id})"
-    UPGRADE = "to use the new definition: await app.resume({run_id}, FILE, upgrade=True)"
+    UPGRADE = "to use the new definition: await app.resume({run_id}, {file}, upgrade=True)"
     RETRY_CHANGED = "to use the new definition: await app.runs.retry({run_id}, definition={file}, upgrade=True)"
     FORK_CHANGED = "to use the new definition: await app.runs.fork({run_id}, definition={file})"
     RETRY = "to retry what failed: await app.runs.retry({run_id})"
     RETRY_WITH_FILE = "to use the tools of its file: await app.runs.retry({run_id}, definition=Path({file}))"
     RESUME_WITH_FILE = "to use the tools of its file: await app.resume({run_id}, Path({file}))"
     RETRY_FROM = "to run it again: await app.runs.retry({run_id}, [{node}])"
-    RETRY_UPGRADED = "to run it again: await app.runs.retry({run_id}, [{node}], upgrade=True)"
+    RETRY_UPGRADED = "to run it again: await app.runs.retry({run_id}, [{node}], definition={file}, upgrade=True)"
     CHOOSE_NODE = "name the node to run from: await app.runs.retry({run_id}, [NODE])"
     FORK = "to start again from it: await app.runs.fork({run_id})"
     STOP = "to stop it: app.runs.stop({run_id})"
@@ -299,11 +299,21 @@ class InvalidValue(RopewalkError):
         super().__init__(f"{place}: {message}" if place else message)
 
 
-class SchemaMismatch(InvalidValue):
-    """A value does not fit a JSON Schema; `problems` lists each mismatch with its path and keyword."""
+CORRECTION: Final = "correction"
+"""The `needs` of a failure that stays until somebody corrects a setting or the definition."""
+RESTART: Final = "restart"
+"""The `needs` of a failure with which a step must start over, with a corrected tool, definition or setting."""
 
-    def __init__(self, place: str, problems: Iterable[Problem]) -> None:
+
+class SchemaMismatch(InvalidValue):
+    """A value does not fit a JSON Schema; `problems` lists each mismatch with its path and keyword.
+
+    `steps` are the recorded steps of the run whose answers do not fit the schemas of their own tools.
+    """
+
+    def __init__(self, place: str, problems: Iterable[Problem], *, steps: tuple[str, ...] = ()) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
+        self.steps, self.needs = steps, RESTART if steps else None
         super().__init__("", "\n".join(map(str, self.problems)))  # each problem starts with its own path
         self.place = place
 
@@ -348,12 +358,6 @@ class NotFound(RopewalkError):
         super().__init__(f"no {what} {id!r}{hint}" + (f": {why}" if why else ""))
 
 
-CORRECTION: Final = "correction"
-"""The `needs` of a failure that stays until somebody corrects a setting or the definition."""
-RESTART: Final = "restart"
-"""The `needs` of a conversation that can only succeed from its start, with another definition or setting."""
-
-
 class Unfinished(InvalidValue):
     """An agent reached a limit before it had a result."""
 
@@ -369,7 +373,8 @@ class NodeFailed(RopewalkError):
     for a tool of the node itself. `classes` names the classes of the exception that a Python function raised. `budgets`
     has the budget that is used up, with `account`, `limits` and `used`. `trace` is where the tool raised its exception.
     `retry_after` has the seconds after which the provider of the tool wants the next attempt. `needs` is what must come
-    before a retry: CORRECTION, RESTART, or None if the same call can succeed later.
+    before a retry: CORRECTION, RESTART, or None if the same call can succeed later. `steps` are the steps that a retry
+    must repeat, if their recorded answers are at fault.
     """
 
     def __init__(
@@ -397,6 +402,7 @@ class NodeFailed(RopewalkError):
         self.retryable, self.ran = retryable, ran
         self.ran_at = None if ran_at is None else tuple(ran_at)
         self.retry_after: float | None = None
+        self.steps: tuple[str, ...] = ()
         super().__init__(f"{path}: {message}")
 
     def event_data(self) -> dict[str, Any]:
@@ -546,8 +552,7 @@ def needs_in(errors: Iterable[Any]) -> str | None:
 def failure_data(failed: NodeFailed, path: str | None = None) -> dict[str, Any]:
     """Return the fields that only some failures have: stack trace, needs, used budgets, and tools that ran."""
     data: dict[str, Any] = {} if failed.trace is None else failed.trace.to_dict()
-    if failed.needs is not None:
-        data["needs"] = failed.needs
+    data |= retry_data(failed)
     if failed.budgets:
         data["budgets"] = list(failed.budgets)
     if not failed.ran:
@@ -556,6 +561,21 @@ def failure_data(failed: NodeFailed, path: str | None = None) -> dict[str, Any]:
     if failed.ran_at is not None or path != failed.path:
         data["ranAt"] = [failed.path] if failed.ran_at is None else list(failed.ran_at)
     return data
+
+
+def retry_data(error: BaseException | None) -> dict[str, Any]:
+    """Return the fields that say what must come before a retry, and which steps it must repeat."""
+    needs, steps = getattr(error, "needs", None), getattr(error, "steps", ())
+    return {**({} if needs is None else {"needs": needs}), **({"steps": list(steps)} if steps else {})}
+
+
+def is_of_result(error: Mapping[str, Any]) -> bool:
+    """Return True if the steps of a run completed, and only its result does not fit its definition."""
+    if error.get("nodeId") is not None:
+        return False
+    path, message = error.get("path"), str(error.get("message"))
+    is_mismatch = error.get("kind") == "SchemaMismatch" and re.match(r"output\b", str(path)) is not None
+    return is_mismatch or (path is None and message.startswith("result: "))
 
 
 def rejected_paths(error: Any) -> list[str]:
@@ -638,7 +658,7 @@ class DefinitionChanged(JournalConflict):
         paths = ", ".join(problem.path for problem in self.problems[:5]) + (", ..." if len(self.problems) > 5 else "")
         message = f"the run was started with another definition{paths and ', which differs in '}{paths}"
         super().__init__(run_id, "", message)
-        self.with_remedy(Action.UPGRADE, run_id=run_id)
+        self.with_remedy(Action.UPGRADE, run_id=run_id, file="FILE")
 
 
 class StoreError(RopewalkError):

@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+import fork_server
 from models.makers import MAKERS
 from models.stand_in import StandIn, Turn
 
@@ -69,6 +70,43 @@ def test_a_result_of_the_wrong_type_needs_another_definition(shop):
     assert 'sizes.py:5: result: output: "large" is not of type "integer"\n' in failed
     command = "runs retry size --upgrade sizes.py:size"
     assert failed.endswith(f"correct the definition, then: ropewalk {command}\n")
+
+
+BROKEN = """
+from ropewalk import tool
+
+@tool
+def count() -> int:
+    return {answer}
+"""
+COUNTS = {
+    "c.py:counts": "from ropewalk import plan\nfrom rw_count_tools import count\n\n@plan\n"
+    "async def counts() -> int:\n    return count()\n",
+    "composition.yaml": "kind: composition\nname: counts\noutputSchema: {type: integer}\n"
+    "nodes:\n  - {id: n, type: tool, tool: count}\n",
+    "chain.yaml": "kind: chain\nname: counts\nnodes:\n  - {id: n, type: tool, tool: count}\n"
+    "  - {id: check, type: validate, input: $output.n, schema: {type: integer}}\n",
+}
+STEPS = {"c.py:counts": "program[0-1:15.1]/count"}
+
+
+@pytest.mark.parametrize("name", ["c.py:counts", "composition.yaml", "chain.yaml"])
+def test_a_step_whose_answer_broke_its_own_schema_runs_again_by_the_printed_command(name, project):
+    project.write("ropewalk.toml", "[tools]\nmodules = ['rw_count_tools']\n[store]\nurl = 'runs.db'\n")
+    project.write("rw_count_tools.py", BROKEN.format(answer="[1, 2]"))
+    project.write(name.partition(":")[0], COUNTS[name])
+    failed = project("run", name, "--id", "a")
+    assert failed.code == 1
+    *_, advice = failed.out.splitlines()
+    command = f"ropewalk runs retry a --from {shlex.quote(STEPS.get(name, 'n'))} --upgrade {name}"
+    assert advice == f"correct the tool or the definition, then: {command}"
+    assert project("runs", "show", "a").out.splitlines()[-1] == advice
+
+    again = project(*shlex.split(command)[1:])  # nothing was corrected
+    assert (again.code, again.out.splitlines()[-1]) == (1, advice)
+    project.write("rw_count_tools.py", BROKEN.format(answer="2"))
+    done = project(*shlex.split(command)[1:])
+    assert done.code == 0, done
 
 
 def test_a_failed_run_names_its_retry_and_an_undo_the_steps_that_it_undoes(shop):
@@ -267,3 +305,61 @@ def test_every_end_of_a_run_and_every_wrong_answer_names_the_next_command(shop):
     ):
         done = shop(*words.split())
         assert message in done.out + done.err, (words, done.out, done.err)
+
+
+def test_a_changed_plan_names_the_line_that_does_not_fit_and_continues_as_a_new_run(shop):
+    code = (
+        "from ropewalk import plan\nfrom ropewalk.plans import approve\nfrom rw_shop_tools import order\n\n\n"
+        "@plan\nasync def buy(item: str) -> int:\n    number = order(item + {})\n    await approve('Go?')\n"
+        "    return number\n"
+    )
+    shop.write("b.py", code.format("'!'"))
+    assert shop("run", "b.py:buy", "item=tea", "--id", "b").code == 4
+    assert "  b.py:9  approval Go?\n" in shop("preview", "b.py:buy").out
+    shop.write("b.py", code.format("'??'"))
+    refused = shop("resume", "b", "b.py:buy").err
+    assert "to use the new definition: ropewalk resume b --upgrade b.py:buy\n" in refused
+    conflict = shop("resume", "b", "--upgrade").err
+    fork = "ropewalk runs fork b --definition b.py:buy"
+    assert conflict == (
+        'error: run b: b.py:8: the run recorded order {"item": "tea!"}, and the program now requests order '
+        f'{{"item": "tea??"}}; the run keeps its old definition; to use the new definition: {fork}\n'
+    )
+    assert shop("runs", "fork", "b", "--definition", "b.py:buy", "--id", "c").code == 4
+    shop("runs", "approve", "c")
+    assert shop("resume", "c").out.endswith("result: 5\n")
+
+
+DYING = """
+import json, sys
+
+for text in sys.stdin:
+    call = json.loads(text)
+    info = {"name": "s", "version": "1"}
+    answers = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info},
+        "tools/list": {"tools": [{"name": "boom", "inputSchema": {"type": "object"}}]},
+    }
+    if call["method"] == "tools/call":
+        sys.exit("first line\\nthe database is gone")
+    if call["method"] in answers:
+        print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": answers[call["method"]]}), flush=True)
+    elif "id" in call:
+        error = {"code": -32601, "message": "no"}
+        print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "error": error}), flush=True)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["d.py:dead", "d.yaml"])
+def test_runs_show_prints_all_lines_of_the_cause_of_a_server_that_died(name, project):
+    python = fork_server.program("python")
+    project.write("ropewalk.toml", f"[mcp.s]\ncommand = '{python}'\nargs = ['srv.py']\n[store]\nurl = 'runs.db'\n")
+    project.write("srv.py", DYING)
+    project.write("d.py", "from ropewalk import plan\n\n@plan\nasync def dead():\n    return await s.boom()\n")
+    project.write("d.yaml", "kind: chain\nname: d\nnodes:\n  - {id: b, type: tool, tool: 's:boom'}\n")
+    failed = project("run", name, "--id", "d").out
+    shown = project("runs", "show", "d").out
+    assert "first line\nthe database is gone\n" in failed
+    assert len(re.findall(r"^ *first line\n *the database is gone$", shown, re.MULTILINE)) == 1
+    assert ("to see the stack" in failed) is ("stack of" in shown) is (name == "d.py:dead")

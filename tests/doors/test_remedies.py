@@ -61,5 +61,5 @@ def test_arguments_are_encoded_for_the_interface() -> None:
 
 def test_an_error_carries_its_remedy_as_data() -> None:
     error = DefinitionChanged("r", [])
-    assert error.remedy == Remedy(Action.UPGRADE, {"run_id": "r"})
+    assert error.remedy == Remedy(Action.UPGRADE, {"run_id": "r", "file": "FILE"})
     assert "ropewalk" not in str(error)

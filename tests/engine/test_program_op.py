@@ -308,7 +308,7 @@ async def test_another_text_does_not_continue_the_run() -> None:
     dying = DyingStore(MemoryStore(durable=True), 4)
     with pytest.raises(StoreError):
         await Engine(dying).run(job(alone("await pay(1)\nawait pay(2)"), Shop().tools()))
-    with pytest.raises(JournalConflict, match="continue it as corrected code"):
+    with pytest.raises(JournalConflict, match=r"line 1: the run recorded pay .*, and the program now requests get "):
         await resumed(await dying.survivor(), alone("await get(1)\nawait pay(2)"), Shop().tools())
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from ropewalk import App
 from ropewalk.plans.guard import Forged, Guard
+from ropewalk.plans.messages import Delivery
 
 pytestmark = pytest.mark.anyio
 
@@ -93,3 +94,79 @@ def test_a_child_cannot_ask_with_another_timeout(seconds: Any) -> None:
     question = {"is": "question", "path": "0/1:6#1", "name": "approve", "text": "Go?", "seconds": seconds}
     with pytest.raises(Forged):
         Guard([]).turn([question, {"is": "blocked"}])
+
+
+PAY = """
+await pay(n=1)
+await {question}
+return await pay(n=2)
+"""
+
+
+class Payments:
+    """An app with a tool that counts its calls."""
+
+    def __init__(self, path: Path) -> None:
+        self.paid: list[int] = []
+        self.app = App(str(path / "runs.db"), tools=[self.pay])
+
+    def pay(self, n: int) -> int:
+        self.paid.append(n)
+        return n
+
+    async def start(self, question: str, contained: bool, **options: Any) -> Any:
+        code = PAY.format(question=question)
+        if contained:
+            return await self.app.plans.run_plan(code)
+        return await self.app.run({"kind": "plan", "name": "p", "code": code}, **options)
+
+
+@pytest.mark.parametrize("contained", [False, True])
+async def test_a_retry_asks_a_rejected_question_again(contained: bool, tmp_path: Path) -> None:
+    payments = Payments(tmp_path)
+    async with payments.app as app:
+        waiting = await payments.start("approve('Go?')", contained, park=True)
+        run_id = waiting["runId"]
+        for _ in range(2):
+            app.runs.approve(run_id, approved=False, by="Ann")
+            failed: Any = await app.resume(run_id, park=True)
+            [wait] = [step for step in app.runs.get(run_id)["nodes"] if step["kind"] == "wait"]
+            assert failed["status"] == "failed"
+            assert failed["errors"][0]["path"] == wait["path"]
+            assert app.runs.actions(run_id) == ["retry", "fork"]
+            assert (await app.runs.retry(run_id, park=True))["status"] == "waiting"
+        app.runs.approve(run_id)
+        done = await app.resume(run_id)
+    assert (done["status"], done["result"], payments.paid) == ("completed", 2, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("question", "contained"), [("approve('Go?', timeout=1)", False), ("wait_for('paid', timeout=1)", True)]
+)
+async def test_a_retry_asks_again_what_nobody_answered_in_time(question: str, contained: bool, tmp_path: Path) -> None:
+    payments = Payments(tmp_path)
+    async with payments.app as app:
+        failed = await payments.start(question, contained)
+        if failed["status"] == "waiting":
+            failed = await app.resume(failed["runId"])
+        run_id = failed["runId"]
+        [first] = [step for step in app.runs.get(run_id)["nodes"] if step["kind"] == "wait"]
+        again = await app.runs.retry(run_id)
+        [second] = [step for step in app.runs.get(run_id)["nodes"] if step["kind"] == "wait"]
+    assert (failed["status"], again["status"], payments.paid) == ("failed", "failed", [1])
+    assert second["path"] == first["path"]
+    assert second["decision"]["due"] >= first["decision"]["due"] + 1
+
+
+def test_a_child_names_only_refused_approvals_as_failed() -> None:
+    question = {"is": "question", "path": "0/1:6#1", "name": "approve", "text": "Go?", "seconds": None}
+    ended = {"is": "ended", "status": "failed", "failed": ["0/1:6#1"], "error": "Rejected", "line": 1}
+    for answer, is_forged in (('{"approved": false}', False), ('{"approved": true}', True), ("true", True)):
+        guard = Guard([])
+        guard.turn([question, {"is": "blocked"}])
+        guard.deliver(Delivery("0/1:6#1", True, answer))
+        if is_forged:
+            with pytest.raises(Forged):
+                guard.turn([ended])
+        else:
+            guard.turn([ended])

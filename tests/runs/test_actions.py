@@ -145,3 +145,23 @@ async def test_a_run_in_memory_is_neither_retried_nor_forked() -> None:
     async with App("memory", tools=[add, fail]) as app:
         await started(app, "r", UNDOABLE, node("f", "fail"))
         assert app.runs.actions("r") == ["undo"]
+
+
+@tool
+def broken() -> int:
+    """Answer with something else than its schema says."""
+    return [1, 2]  # type: ignore[return-value]
+
+
+async def test_a_retry_that_reuses_a_bad_answer_is_not_offered_but_one_of_its_step_is(tmp_path: Path) -> None:
+    async with App(str(tmp_path / "runs.db"), tools=[add, broken]) as app:
+        check = {"id": "check", "type": "validate", "input": "$output.n", "schema": {"type": "integer"}}
+        failed = await app.run(chain(node("a", "add"), node("n", "broken"), check), run_id="c")
+        [error] = failed["errors"]
+        assert (error["nodeId"], error["needs"], error["steps"]) == ("check", "restart", ["n"])
+        assert app.runs.actions("c") == ["fork"]
+        assert app.runs.actions("c", "n") == ["retry", "fork"]
+        with pytest.raises(RopewalkError, match=r"to run it again: await app\.runs\.retry\('c', \['n'\]\)"):
+            failed.raise_if_failed()
+        again = await app.runs.retry("c", ["n"])
+        assert (again["status"], again["errors"][0]["steps"]) == ("failed", ["n"])

@@ -145,7 +145,9 @@ async def test_a_recorded_call_that_no_longer_fits_is_a_conflict_that_says_what_
     app = App(store)
     with pytest.raises(NotFound, match="the run was started from a document, not from a file; name the file"):
         await app.resume("r", upgrade=True, executor=made)
-    with pytest.raises(JournalConflict, match=r"run r: a: .*await app.runs.retry\('r', \['a'\], upgrade=True"):
+    with pytest.raises(
+        JournalConflict, match=r"run r: a: .*await app.runs.retry\('r', \['a'\], definition='FILE', upgrade=True"
+    ):
         await app.resume("r", other, upgrade=True, executor=made)
     retried = await app.runs.retry("r", ["a"], definition=other, upgrade=True, executor=made)
     assert retried.results == {"a": 5, "b": 6, "c": 60}

@@ -35,7 +35,7 @@ async def test_a_change_of_recorded_steps_is_corrected_code(tmp_path: Path) -> N
     async with App(tmp_path / "s.db") as app:
         await app.run(plan("a = await order(n=1)\nreturn [a][1]"), run_id="r", executor=made)
         moved = plan("# new\na = await order(n=1)\nreturn [a][0]")
-        with pytest.raises(JournalConflict, match="continue it as corrected code"):
+        with pytest.raises(JournalConflict, match=r"line 2: the run recorded|does not request it"):
             await app.runs.retry("r", definition=moved, upgrade=True, executor=made)
         assert len(made.calls) == 1
         kept: Any = app.store.get_run("r")

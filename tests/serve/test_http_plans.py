@@ -30,12 +30,16 @@ def open_app(path: Path, made: list[int]) -> App:
     return App(f"sqlite:///{path / 'runs.db'}", tools=[get, drop])
 
 
+def client_of(app: App) -> httpx2.AsyncClient:
+    transport = httpx2.ASGITransport(make_site(app, "t"))
+    return httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEAD)
+
+
 def posted(app: App, steps: Any) -> None:
     """Run steps with a function that posts to `/api/plans/...` and returns the status and the answer."""
 
     async def scenario() -> None:
-        transport = httpx2.ASGITransport(make_site(app, "t"))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=HEAD) as client:
+        async with client_of(app) as client:
 
             async def post(operation: str, **body: Any) -> tuple[int, Any]:
                 answer = await client.post(f"/api/plans/{operation}", json=body)
@@ -86,6 +90,40 @@ def test_approve_and_save(tmp_path: Path) -> None:
         assert status == 404
 
     posted(open_app(tmp_path, made), steps)
+
+
+ASKS = """
+await approve('Go?')
+answer = await approve('Sure?')
+try:
+    await wait_for('paid', timeout=0)
+except TimeoutError:
+    pass
+return await get(id=1)
+"""
+
+
+def test_the_questions_of_a_completed_plan_are_finished_steps(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with client_of(open_app(tmp_path, [])) as client:
+            run = (await client.post("/api/plans/run", json={"code": ASKS})).json()["runId"]
+            for approved in (True, False):
+                body = {"runId": run, "decision": {"approved": approved}, "by": "ann"}
+                done = (await client.post("/api/plans/resume", json=body)).json()
+            assert (done["status"], done["result"]) == ("completed", 2)
+
+            shown = (await client.get(f"/api/runs/{run}")).json()
+            ended = [step for step in shown["nodes"] if step["kind"] not in ("wait", "signal")]
+            assert [step["path"].partition("]")[2] for step in ended] == ["/approve", "/approve", "/event", "/get", ""]
+            assert [step["status"] for step in ended] == ["ok", "ok", "recovered", "ok", "ok"]
+            assert [step["value"]["approved"] for step in ended[:2]] == [True, False]
+            assert ended[2]["error"]["message"] == "timed out after 0 s waiting for event 'paid'"
+            kinds = {event["path"]: event["kind"] for event in shown["events"] if event["kind"] != "node.printed"}
+            assert kinds == {
+                step["path"]: "node.recovered" if step["status"] == "recovered" else "node.finished" for step in ended
+            }
+
+    asyncio.run(scenario())
 
 
 def test_corrected_code(tmp_path: Path) -> None:

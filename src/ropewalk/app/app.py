@@ -545,7 +545,7 @@ class App:
         if result.get("status") != "completed":
             ended._source = loaded.read_from
             if self.store.durable:
-                ended._remedy = retry_remedy(ended, loaded.kind, is_file=bool(loaded.read_from))
+                ended._remedy = retry_remedy(ended, loaded.kind, loaded.read_from)
         return ended
 
     @overload

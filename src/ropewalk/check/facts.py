@@ -316,7 +316,7 @@ def _tools_of(region: Graph) -> Iterator[str]:
 def _waits(body: Graph) -> Iterator[dict[str, Json]]:
     for node in body.nodes:
         if isinstance(node.op, Program) and node.op.outline is not None:
-            yield from waits_of_outline(node.op.outline, _asking_tools(node.op))
+            yield from waits_of_outline(node.op.outline, _asking_tools(node.op), node.op.places)
             continue
         if isinstance(node.op, Wait):
             name = node.meta.name or node.id

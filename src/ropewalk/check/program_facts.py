@@ -6,9 +6,10 @@ that reaches itself has no bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from ..errors import Place
 from ..outline import MOST, Block, Branch, FunctionCall, Item, Loop, Outline, ToolCall, Wait, items_of
 from ..values import Json
 
@@ -32,13 +33,17 @@ def _makes_calls(loop: Loop) -> bool:
     return any(isinstance(item, (ToolCall, FunctionCall)) for item in items_of(loop.body))
 
 
-def waits_of_outline(outline: Outline, asks: Collection[str]) -> Iterator[dict[str, Json]]:
+def waits_of_outline(outline: Outline, asks: Collection[str], places: Sequence[Place]) -> Iterator[dict[str, Json]]:
     """Yield the waits for a person or an event; every call of the tools in `asks` waits for an approval."""
+
+    # `places`: Those of the lines of a program that was made of a file.
     for item in outline.items():
+        line = item.place.line
+        node = places[line - 1].spot if places else f"line {line}"
         if isinstance(item, Wait) and item.kind != "sleep":
-            yield {"node": f"line {item.place.line}", item.kind: item.words}
+            yield {"node": node, item.kind: item.words}
         elif isinstance(item, ToolCall) and item.tool in asks:
-            yield {"node": f"line {item.place.line}", "approval": before_each_call(item.tool)}
+            yield {"node": node, "approval": before_each_call(item.tool)}
 
 
 def before_each_call(tool: str) -> str:

@@ -48,7 +48,7 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
         "to see what it waits for, and how to answer: ropewalk runs show {run_id}",
         "to see what it waits for: GET /api/runs/{run_id}",
     ),
-    Action.UPGRADE: Wording("to use the new definition: ropewalk resume {run_id} --upgrade FILE"),
+    Action.UPGRADE: Wording("to use the new definition: ropewalk resume {run_id} --upgrade {file}"),
     Action.RETRY_CHANGED: Wording("to use the new definition: ropewalk runs retry {run_id} --upgrade {file}"),
     Action.FORK_CHANGED: Wording(
         "to use the new definition: ropewalk runs fork {run_id} --definition {file}",
@@ -61,7 +61,7 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
         "to run it again: ropewalk runs retry {run_id} --from {node}",
         f'to run it again: {_RETRY} with {{{{"nodes": [{{node}}]}}}}',
     ),
-    Action.RETRY_UPGRADED: Wording("to run it again: ropewalk runs retry {run_id} --from {node} --upgrade FILE"),
+    Action.RETRY_UPGRADED: Wording("to run it again: ropewalk runs retry {run_id} --from {node} --upgrade {file}"),
     Action.CHOOSE_NODE: Wording(
         "name the node to run from: ropewalk runs retry {run_id} --from NODE",
         f'name the node to run from: {_RETRY} with {{{{"nodes": [NODE]}}}}',

@@ -23,7 +23,8 @@ from typing import Any, Final
 
 import orjson
 
-from ..errors import ExpressionError, JournalConflict, NodeFailed
+from ..errors import Action, ExpressionError, JournalConflict, NodeFailed
+from ..events import bounded
 from ..expr.python.failures import failure_record
 from ..fast_dataclass import dataclass
 from ..ir import Frame
@@ -33,7 +34,7 @@ from ..ops import Program as ProgramOp
 from ..plans import messages as m
 from ..plans.player import LocalPlayer, Player, play
 from ..plans.program import Program
-from ..plans.rows import Diverged, Row, digests_of, step_key
+from ..plans.rows import Diverged, Row, digests_of, line_of, step_key
 from ..plans.session import Outcome, Session
 from ..tools.output import CURRENT
 from ..values import Json
@@ -82,7 +83,7 @@ class ProgramHost:
         self._has_entry = False  # True while the result of the next row is in the entry of its call
         self._begun: list[tuple[m.Request, float | None]] = []
         self._late: set[str] = set()  # the steps that were aborted before they began
-        self._unreported: list[str] = []  # what the program printed
+        self._unreported: list[tuple[str, str, Json]] = []  # events of rows: kind, path, data
         self._tasks: dict[str, TaskDeadline] = {}
         self._aborted: set[asyncio.Task[None]] = set()
         self._steps: dict[str, str] = {}  # the path of a step by its key in frames
@@ -114,9 +115,19 @@ class ProgramHost:
                 self._start()  # the calls that the end of the program cancelled at once
             return await self._end(outcome)
         except Diverged as error:
-            raise JournalConflict(self._run.id, self._path, str(error)) from None
+            raise self._conflict(error) from None
         finally:
             await self._close()
+
+    def _conflict(self, diverged: Diverged) -> JournalConflict:
+        """Return the error of a program that does not fit its rows; it names the line."""
+        line, places = line_of(diverged.path), self._plan.op.places
+        where = f"line {line}: " if line else ""
+        if 0 < line <= len(places):
+            where = f"{trace_in_program(places[line - 1], '', None, self._run).at}: "
+        error = JournalConflict(self._run.id, "", f"{where}{diverged}")
+        error.path = self._path
+        return error if self._run.parent else error.with_remedy(Action.FORK, run_id=self._run.id)
 
     def _player(self) -> Player:
         op, session, program = self._plan.op, self._session, self._plan.program
@@ -149,7 +160,8 @@ class ProgramHost:
             raise failed
         if outcome.error == "Rejected":
             node, message = self._node_slot.name, outcome.message
-            raise NodeFailed(self._path, message, node=node, tool=None, kind="Rejected", retryable=False)
+            path = f"{self._place(outcome.failed[0])}/approve" if outcome.failed else self._path
+            raise NodeFailed(path, message, node=node, tool=None, kind="Rejected", retryable=False)
         text = f"{outcome.error}: {outcome.message}"
         if place is None:
             raise ExpressionError(f"line {line}: {text}")
@@ -229,8 +241,8 @@ class ProgramHost:
             if self._committed is committed:
                 self._committed = None
         unreported, self._unreported = self._unreported, []
-        for text in unreported:
-            self._run.report("node.printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
+        for kind, path, data in unreported:
+            self._run.report(kind, path, self._node_slot.name, data)
 
     def _redact(self, arguments: str) -> str:
         return json.dumps(self._run.redact(json.loads(arguments)))
@@ -300,7 +312,7 @@ class ProgramHost:
 
     def log(self, text: str) -> None:
         """Report what the program printed when its row is committed."""
-        self._unreported.append(text)
+        self._unreported.append(("node.printed", self._path, {"text": self._run.redact(text)}))
 
     # --- steps in progress ---------------------------------------------------------------------------
 
@@ -414,9 +426,16 @@ class ProgramHost:
         while (asked := await self._past(place, "wait")) is not None and not about.items() <= asked.data.items():
             number += 1
             place = f"{base}@{number}"
+        started = clock()
         answer = await receive(run, slot, place, about, lambda: question.seconds, self._plan.durable, due)
         value = run.redact(answer)
-        return answer_of(value, place, slot, looked_at=True) if is_approval else value
+        if is_approval:
+            value = answer_of(value, place, slot, looked_at=True)
+        # Whether the program reads a refusal shows later.
+        if not is_approval or value["approved"]:
+            ms = round((clock() - started) * 1000, 3)
+            self._unreported.append(("node.finished", place, {"ms": ms, **bounded("output", value)}))
+        return value
 
     async def _close(self) -> None:
         """Cancel the steps in progress, and wait for them."""

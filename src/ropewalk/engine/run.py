@@ -20,14 +20,14 @@ from dataclasses import field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..errors import ExpressionError, InvalidValue, NodeFailed, Problem, RunStopped, RunTimeout
+from ..errors import ExpressionError, InvalidValue, NodeFailed, Problem, RunStopped, RunTimeout, SchemaMismatch
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..ir import Node
 from ..journal.past import keys_of, latest_start
 from ..journal.protocol import BEGUN, LOG, WARNING, Entry, Log
 from ..redaction import Redaction
-from ..tools.listener import broken_schemas
+from ..tools.listener import MISFIT, broken_schemas
 from ..tools.output import CURRENT, LOG_LIMITS, RunOutput
 from ..values import Json, copy_json
 from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry, failure_to_json
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 Watcher = Callable[[Event], None]
 MOST_WARNINGS = 100
+MOST_STEPS = 3  # steps at fault that an error names one by one
 """Warnings that a result lists."""
 TURN = 0.01  # seconds; after at most two of these, a run lets other tasks use the loop when a node ends
 _OF_NO_NODE = ("skip", "ending", "offer", BEGUN, LOG, WARNING)
@@ -314,30 +315,40 @@ class Run(TaskDeadline):
         self.warn(path, path.rpartition("/")[2].partition("@")[0], tool, warnings)
         return True
 
-    def _warning_entries(self) -> dict[str, Any]:
-        """Return the data of the warnings of this run, those of earlier processes included, by path."""
+    def _warning_entries(self) -> dict[str, Entry]:
+        """Return the entries of the warnings of this run, those of earlier processes included, by path."""
         past = self.log.past
         earlier = [key for keys in keys_of(past) for key in keys if key[1] == WARNING] if past else ()
-        return {path: past[path, kind].data for path, kind in earlier} | {
-            path: entry.data for path, entry in self.warned.items()
-        }
+        return {path: past[path, kind] for path, kind in earlier} | self.warned
 
     def warnings(self) -> list[str]:
         """Return the warnings as texts, a bounded number of them."""
         texts = [
-            f"{path} (tool {data['tool']}): {warning}"
-            for path, data in self._warning_entries().items()
-            for warning in data["warnings"]
+            f"{path} (tool {entry.data['tool']}): {warning}"
+            for path, entry in self._warning_entries().items()
+            for warning in entry.data["warnings"]
         ]
         more = len(texts) - MOST_WARNINGS
         return texts if more <= 0 else [*texts[:MOST_WARNINGS], f"{more:,} more warnings"]
 
-    def blamed(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Return the mismatches of a value with a schema, redacted, and name the tools that broke their own schemas."""
+    def mismatch(self, place: str, problems: Sequence[Problem]) -> SchemaMismatch:
+        """Return the error of a value that does not fit a schema; it names the calls that broke their own schemas."""
         redacted = [replace(problem, message=self.redact(problem.message)) for problem in problems]
-        if redacted and (broken := broken_schemas(self.warnings())):
+        broken = broken_schemas(self.warnings()) if redacted else ""
+        if broken:
             redacted[-1] = replace(redacted[-1], message=f"{redacted[-1].message}; {broken}")
-        return redacted
+        return SchemaMismatch(place, redacted, steps=self._broken_steps() if broken else ())
+
+    def _broken_steps(self) -> tuple[str, ...]:
+        """Return the steps of this run whose answers broke the schemas of their tools: a few paths, or the nodes."""
+        steps: dict[str, str] = {}
+        for path, entry in self._warning_entries().items():
+            if any(text.startswith(MISFIT) for text in entry.data["warnings"]):
+                node, parts = entry.node.partition("@")[0], re.sub(r"@\d+", "", path).split("/")
+                # What a flow did that a node called has a path that begins with that of the node.
+                own = next((at for at, part in enumerate(parts) if part == node), len(parts) - 1)
+                steps["/".join(parts[: own + 1])] = node
+        return tuple(steps if len(steps) <= MOST_STEPS else dict.fromkeys(steps.values()))
 
     def disown(self, path: str) -> None:
         """Drop the failures inside a node instance that failed itself: its own failure replaces them."""

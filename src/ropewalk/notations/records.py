@@ -235,19 +235,19 @@ def _failure_text(error: Mapping[str, Any]) -> str:
     return f"{node}{tool}: {error.get('message') or error}".removeprefix(": ") + raised_at(error)
 
 
-def retry_remedy(data: Mapping[str, Any], kind: str, *, is_file: bool) -> Remedy | None:
+def retry_remedy(data: Mapping[str, Any], kind: str, file: str | None) -> Remedy | None:
     """Return how to retry the run of a result; None if it did not fail at steps that a retry can repeat."""
     errors, run_id = failures_of(data), str(data.get("runId"))
     # A result that does not fit needs another definition, and a call that took effect is not to be repeated.
     helpless = any(error.get("ran") is True for error in errors)
     steps = [error for error in errors if error.get("path") or error.get("nodeId")]
-    nodes = {node_to_restart(error, kind) for error in errors}
     if data.get("status") not in ("failed", "partial", "timeout") or helpless:
         return None
     if not needs_restart(errors):
         return Remedy(Action.RETRY, {"run_id": run_id}) if steps else None
-    action = Action.RETRY_UPGRADED if is_file else Action.RETRY_FROM
-    return Remedy(action, {"run_id": run_id, "node": nodes.pop()}) if len(nodes) == 1 else None
+    nodes, action = nodes_to_restart(errors, kind), Action.RETRY_UPGRADED if file else Action.RETRY_FROM
+    about = {"run_id": run_id, **({"file": display_path(file)} if file else {})}
+    return Remedy(action, {**about, "node": nodes[0]}) if len(nodes) == 1 else None
 
 
 def needs_restart(errors: Iterable[Mapping[str, Any]]) -> bool:
@@ -258,13 +258,19 @@ def needs_restart(errors: Iterable[Mapping[str, Any]]) -> bool:
     return any(need == RESTART or tool != MODEL for need, tool in needs)
 
 
-def node_to_restart(error: Mapping[str, Any], kind: str) -> str:
+def nodes_to_restart(errors: Iterable[Mapping[str, Any]], kind: str) -> list[str]:
+    """Return the steps with which a retry starts over: those whose answers are at fault, else those that failed."""
+    nodes = [node for error in errors for node in error.get("steps") or (_node_to_restart(error, kind),)]
+    return list(dict.fromkeys(node for node in nodes if node))
+
+
+def _node_to_restart(error: Mapping[str, Any], kind: str) -> str:
     """Return the node with which a failed step starts over; for a turn, that of the whole conversation."""
     if kind == "agent":
         return "agent"
     is_turn = error.get("tool") == MODEL or error.get("kind") == "Unfinished"
     node, path = error.get("nodeId"), error.get("path")
-    return str((node or path) if is_turn else (path or node))
+    return str(((node or path) if is_turn else (path or node)) or "")
 
 
 def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | None = None) -> Outcome:

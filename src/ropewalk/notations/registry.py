@@ -16,7 +16,7 @@ from os.path import basename
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..check import check
-from ..errors import InvalidFlow, NodeFailed, NotFound, Problem, failure_data
+from ..errors import InvalidFlow, NodeFailed, NotFound, Problem, failure_data, retry_data
 from ..fast_dataclass import dataclass
 from ..ir import Flow
 from ..ops import Program
@@ -226,7 +226,7 @@ def failures(ending: Any) -> list[dict[str, Json]]:
         error: dict[str, Json] = {"nodeId": None, "path": None, "tool": None, "message": message, "kind": kind}
         if budgets := getattr(ending.error, "budgets", ()):
             error["budgets"] = list(budgets)
-        errors.append({**error, "attempts": 1})
+        errors.append({**error, "attempts": 1, **retry_data(ending.error.__cause__)})
     return errors
 
 

@@ -43,6 +43,7 @@ class Guard:
         self._tools = tools
         self._paths: set[str] = set()
         self._open: set[str] = set()
+        self._approvals: set[str] = set()
         self._failed: set[str] = set()
         self._uses: dict[str, int] = {}
         self._texts = self._printed = 0
@@ -51,7 +52,7 @@ class Guard:
         """Note a delivery that the child takes."""
         if delivery.path in self._open:
             self._open.discard(delivery.path)
-            if not delivery.ok:
+            if not delivery.ok or (delivery.path in self._approvals and not _is_approved(delivery.value)):
                 self._failed.add(delivery.path)
 
     def turn(self, values: Any) -> list[m.Message]:
@@ -109,8 +110,11 @@ class Guard:
         self._open.add(message.path)
         if isinstance(message, m.Timer) and not (math.isfinite(message.seconds) and message.seconds > 0):
             raise Forged
-        if isinstance(message, m.Question) and not 0 <= (message.seconds or 0) < math.inf:
-            raise Forged
+        if isinstance(message, m.Question):
+            if not 0 <= (message.seconds or 0) < math.inf:
+                raise Forged
+            if message.name == "approve":
+                self._approvals.add(message.path)
 
     def _call(self, call: m.Call) -> m.Call:
         """Return the call with an id and arguments that the child did not write."""
@@ -139,6 +143,12 @@ class Guard:
             fields = {"suggestion": "", **problem} if type(problem) is dict else {}
             if {name: type(item) for name, item in fields.items()} != types:
                 raise Forged
+
+
+def _is_approved(answer: str) -> bool:
+    """Return True for the answer of an approval, as JSON, with which a program continues."""
+    value = json.loads(answer)
+    return value is True or (isinstance(value, dict) and value.get("approved") is True)
 
 
 def _message(value: Any) -> m.Message:

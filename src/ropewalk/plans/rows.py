@@ -84,7 +84,7 @@ class Diverged(Exception):
     def __init__(self, path: str, recorded: str, requested: str | None) -> None:
         self.path, self.recorded, self.requested = path, recorded, requested
         now = f"now requests {requested}" if requested is not None else "does not request it"
-        super().__init__(f"{path}: the run recorded {recorded}, and the program {now}; continue it as corrected code")
+        super().__init__(f"the run recorded {recorded}, and the program {now}")
 
 
 class Offers:
@@ -211,3 +211,8 @@ def tzdata_version() -> str:
 def step_key(path: str) -> str:
     """Return the path of a step (`0.2/14:12#3`) without what has a meaning in paths of nodes (`0.2-14:12.3`)."""
     return path.replace("/", "-").replace("#", ".")
+
+
+def line_of(path: str) -> int:
+    """Return the line of the program at which a step was requested; 0 for a path without one."""
+    return int(path.partition("/")[2].partition(":")[0] or 0)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ..fast_dataclass import dataclass
 from ..values import Json
 from . import messages as m
-from .rows import DELIVERED, KEPT_SECONDS, Diverged, Offers, Row, read_start, start_row
+from .rows import DELIVERED, KEPT_SECONDS, Diverged, Offers, Row, line_of, read_start, start_row
 
 
 class Ports(Protocol):
@@ -194,7 +194,7 @@ class Session:
     def stop(self, path: str) -> None:
         """End the run by a step that failed; the program cannot catch that."""
         texts = [json.loads(row.value) for row in self.rows if row.kind == "printed"]
-        line = int(path.partition("/")[2].partition(":")[0])
+        line = line_of(path)
         self.outcome = Outcome("failed", error="ToolError", line=line, failed=(path,), printed="".join(texts))
 
     def forget(self, path: str) -> None:

@@ -1,11 +1,24 @@
-"""The actions that a run would accept now, found with the checks of the actions themselves. Nothing is changed."""
+"""The actions that a run would accept now, found with the checks of the actions themselves. Nothing is changed.
+
+A retry that can only fail in the same way is not among them, although a person may try it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ...errors import NothingToUndo, PartOfRun, RopewalkError, RunBusy, StoreError
+from ...errors import (
+    RESTART,
+    NothingToRetry,
+    NothingToUndo,
+    PartOfRun,
+    RopewalkError,
+    RunBusy,
+    StoreError,
+    errors_in,
+    is_of_result,
+)
 from ...journal.protocol import ENDS, RunRow
 from ..corrections import Corrections, require_in_effect
 from ..recorded_run import outermost, require_run
@@ -59,6 +72,9 @@ def _retry(jobs: Jobs, row: RunRow, nodes: tuple[str, ...]) -> None:
     jobs.executor_for(row, None)
     if row.kind == "plan" or row.forked_from is not None:
         require_in_effect(context, row)
+    errors = errors_in(row.result) if isinstance(row.result, dict) else []
+    if not nodes and errors and all(is_of_result(error) or error.get("needs") == RESTART for error in errors):
+        raise NothingToRetry(row.id, "it would reuse what failed; name the steps to repeat, or change the definition")
     flow = context.definitions.get(row).flow
     plan_retry(flow, row, context.store.history(row.id), context.store, nodes)
 

@@ -34,10 +34,15 @@ def definition_changed(row: RunRow, changes_made: list[Change], loaded: Prepared
 
 def upgrade_remedy(row: RunRow, file: str | None = None) -> Remedy:
     """Return the remedy that uses a changed definition for a run."""
-    if row.status not in ENDS:
-        return Remedy(Action.UPGRADE, {"run_id": row.id})
     action = Action.FORK_CHANGED if row.status == "completed" else Action.RETRY_CHANGED
-    return Remedy(action, {"run_id": row.id, "file": "FILE" if file is None else display_path(Path(file))})
+    if row.status not in ENDS:
+        action = Action.UPGRADE
+    return Remedy(action, {"run_id": row.id, "file": shown_file(file)})
+
+
+def shown_file(file: str | None) -> str:
+    """Return the file of a definition for a command; a definition of no file needs one."""
+    return "FILE" if file is None else display_path(Path(file))
 
 
 def _upgrade_error(change: Change, loaded: Prepared) -> Problem:

@@ -28,8 +28,8 @@ _MOST = 100  # results of one step
 
 
 def complete_failures(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
-    """Add to failed steps what their entries lack: where they are defined, and the rejected results inside them."""
-    _add_places(row, steps)
+    """Add to failed steps what their entries lack: places and stacks, and the rejected results inside them."""
+    _add_traces(row, steps)
     _add_rejected(store, row, steps)
 
 
@@ -45,15 +45,20 @@ def _add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> No
             step["rejected"] = [{"path": path, "result": result} for path, result in match if result is not None]
 
 
-def _add_places(row: RunRow, steps: list[dict[str, Json]]) -> None:
-    """Add to the error of each failed step the `place` that the result of the run has for it."""
+def _add_traces(row: RunRow, steps: list[dict[str, Json]]) -> None:
+    """Add to the error of each failed step the `place` and the stack that the result of the run has for it."""
     errors = errors_in(row.result) if isinstance(row.result, dict) else []
-    places = {without_attempts(str(error.get("path") or error.get("nodeId"))): error.get("place") for error in errors}
-    for step in steps if any(places.values()) else ():
+    traces = {
+        without_attempts(str(error.get("path") or error.get("nodeId"))): {
+            name: error[name] for name in ("place", "at", "stack") if error.get(name)
+        }
+        for error in errors
+    }
+    for step in steps if any(traces.values()) else ():
         # Compositions and agents name a node by its id alone.
-        place = places.get(without_attempts(str(step["path"]))) or places.get(str(step["node"]))
-        if place and step["status"] == "failed" and isinstance(step["error"], dict):
-            step["error"] = {**step["error"], "place": place}
+        trace = traces.get(without_attempts(str(step["path"]))) or traces.get(str(step["node"]))
+        if trace and step["status"] == "failed" and isinstance(step["error"], dict):
+            step["error"] = {**step["error"], **trace}
 
 
 def _branch_result(store: Store, run_id: str, path: str) -> Json:

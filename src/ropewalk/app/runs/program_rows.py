@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 from ...journal.protocol import Entry, Key
 from ...plans.rows import Offers, Row, step_key
 from ...values import Json
+from .instances import without_attempts
 
 _WITHOUT_VALUE: Final = 6
 """The length of a row whose value is in the entry of its call."""
@@ -50,6 +51,38 @@ def arguments_in_rows(entries: Iterable[Entry]) -> dict[str, Json]:
         for row in rows
         if row.kind == "call"
     }
+
+
+def with_answers(entries: Iterable[Entry], known: Iterable[Entry] = ()) -> list[Entry]:
+    """Return the entries with the row of each ended question of a program as the entry of a node at its place."""
+
+    # `known`: Further entries of the run. A question that a program failed with is no node: its failure ends the node.
+    listed, waits, ends = list(entries), dict[str, Entry](), dict[str, Any]()
+    if all(entry.kind != "row" for entry in listed):
+        return listed
+    for entry in (*known, *listed):
+        if entry.kind == "wait":
+            waits[without_attempts(entry.path)] = entry
+        elif entry.kind == "row" and isinstance(entry.data, dict):
+            ends[entry.path] = entry.data["failed"]
+    return [_ended_question(entry, waits, ends) or entry for entry in listed]
+
+
+def _ended_question(entry: Entry, waits: Mapping[str, Entry], ends: Mapping[str, Any]) -> Entry | None:
+    place = row_number(entry)
+    row = None if place is None else row_of(entry)
+    if place is None or row is None or row.kind != "question" or row.status not in ("ok", "failed"):
+        return None
+    program, key = place[0], step_key(row.path)
+    path = f"{program}[{key}]/{row.name}"
+    if (wait := waits.get(path)) is not None:
+        path, entry = wait.path, replace(entry, started=wait.started)
+    if key in ends.get(program, ()):
+        return None
+    if row.status == "ok":
+        return replace(entry, path=path, kind="node", data=json.loads(row.value))
+    failure: Any = row.value
+    return replace(entry, path=path, kind="attempt", data={**failure, "due": None, "handled": True})
 
 
 def row_number(entry: Entry) -> tuple[str, int] | None:

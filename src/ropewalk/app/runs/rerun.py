@@ -57,7 +57,7 @@ from .compare import AffectedParts, Change, flow_changes, place_of
 from .instances import Attempt, Instances, without_attempts
 from .masked_input import unmasked
 from .program_rows import first_repeated, row_entries, row_number, row_of, step_in
-from .rerun_plan import ENDED, Failure, RerunPlan, instances_of_nodes, latest_failures
+from .rerun_plan import ENDED, Failure, RerunPlan, failed_questions, instances_of_nodes, latest_failures
 from .steps import steps
 from .unattended import find_unattended
 from .undone import require_not_undone, undone_paths
@@ -199,6 +199,8 @@ def plan_retry(
         plan.rerun(instance)
     if not nodes:
         _add_failed(plan, failed_steps, parts)
+        for program, step in failed_questions(result):
+            plan.ask_again(program, step)
     keys, offers = plan.changes(entries)
     keys = [key for key in keys if key[1] != LOG]  # the next attempt adds its lines
     if nodes:

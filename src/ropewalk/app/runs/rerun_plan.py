@@ -56,6 +56,11 @@ class RerunPlan:
         self.ended.add(attempt.path)
         self._rerun_later_nodes(attempt.instance)
 
+    def ask_again(self, program: Attempt, step: str) -> None:
+        """Repeat a question of a program, which continues."""
+        self.redo.add(f"{program.path}[{step}]")
+        self.continue_attempt(program)
+
     def holds(self, path: str) -> bool:
         """Return True if everything at this path is repeated."""
         return any(part in self.redo for part in _around(path))
@@ -132,6 +137,17 @@ def latest_failures(instances: Instances) -> Iterator[Failure]:
             if fact is not None or ("call_failed" in last.facts and "call" not in last.facts) or _is_refused(last):
                 yield Failure(last, is_fatal)
             waiting += ((inner, is_fatal) for inner in inside)
+
+
+def failed_questions(instances: Instances) -> Iterator[tuple[Attempt, str]]:
+    """Yield the unanswered and rejected questions that programs failed with, as a program and a step of it."""
+    for instance in instances.current():
+        last = instance.last
+        end = last.facts.get("row")
+        for step in () if end is None else end.data["failed"]:
+            region = last.inside.get(step)
+            if region is not None and not region.nodes:  # a question calls no tool
+                yield last, step
 
 
 def _is_refused(attempt: Attempt) -> bool:

@@ -43,7 +43,7 @@ EVENT_OF = {
 
 RESULT_KINDS = ("call", "call_failed", "attempt", "node", "skip")
 """The kinds of entries that record the result or the failure of a node."""
-_BRANCH_SUFFIX = re.compile(r"\[\w+\]$")
+_REGION_SUFFIX = re.compile(r"\[[\w.:-]+\]$")
 DECISION_KINDS = ("items", "branch", "timer", "wait", "signal")
 """The kinds of entries that record a decision of a node, made before the node does anything."""
 
@@ -102,7 +102,8 @@ def steps(
 
     # A failed attempt is one step with its call, or with the block that it ended. A block whose value is not recorded
     # has no `value`.
-    listed = list(history)
+    related = list(related)
+    listed = _with_answers(history, related)
     known = [*listed, *related]
     cutoff = reuse_cutoff(known, run)
     attempts = {entry.path: entry for entry in known if entry.kind == "attempt"}
@@ -195,7 +196,7 @@ def _enclosing_paths(entries: Iterable[Entry]) -> set[str]:
             result.add(path)
         # Go up from node to node until one is known, and with it all above.
         while "/" in path:
-            path = _BRANCH_SUFFIX.sub("", path.rpartition("/")[0])
+            path = _REGION_SUFFIX.sub("", path.rpartition("/")[0])
             if path in result:
                 break
             result.add(path)
@@ -251,7 +252,7 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
     """Pair each journal entry with its event."""
 
     # A failed call that was retried or handled is a failed attempt, because the node did not fail.
-    listed = list(history)
+    listed = _with_answers(history)
     handled = {entry.path for entry in listed if _was_handled(entry)}
     retried = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
     failed = {entry.path for entry in listed if entry.kind == "call_failed"}
@@ -265,6 +266,12 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
         if entry.kind == "call_failed" and entry.path in handled:
             event = replace(event, kind="attempt.failed")
         yield entry, event
+
+
+def _with_answers(history: Iterable[Entry], related: Iterable[Entry] = ()) -> list[Entry]:
+    from .program_rows import with_answers  # only runs of programs have rows
+
+    return with_answers(history, related)
 
 
 def _is_printed(entry: Entry) -> bool:

@@ -15,7 +15,7 @@ from ...values import Json
 from ..file_stamp import stamp_of
 from ..recorded_run import replacement
 from .compare import AffectedParts, Change, flow_changes, place_of
-from .differences import definition_changed, upgrade_remedy
+from .differences import definition_changed, shown_file, upgrade_remedy
 from .instances import Instances
 
 if TYPE_CHECKING:
@@ -176,8 +176,10 @@ async def upgrading(store: Store, log: Log, to: tuple[Prepared, list[Change]] | 
     except (JournalConflict, NotFound, NothingToRetry) as error:
         if await upgrade.undo(store) and type(error) is JournalConflict:
             error.args = (f"{error.args[0]}; the run keeps its old definition",)
-            if error.remedy is not None:
-                error.with_remedy(Action.RETRY_UPGRADED, **error.remedy.arguments)
+            # A new run takes what still fits from the record.
+            step = {} if error.remedy is None else {**error.remedy.arguments}
+            action = Action.RETRY_UPGRADED if "node" in step else Action.FORK_CHANGED
+            error.with_remedy(action, **{"run_id": log.run.id, **step, "file": shown_file(to[0].read_from)})
         raise
 
 

@@ -25,6 +25,7 @@ from ...errors import (
     RopewalkError,
     display_path,
     errors_in,
+    is_of_result,
     message_of,
     needs_in,
     raised_at,
@@ -34,7 +35,7 @@ from ...events import Event
 from ...journal.memory import MemoryStore
 from ...journal.run_ids import new_run_id
 from ...notations.binding import UNSET
-from ...notations.records import needs_restart, node_to_restart
+from ...notations.records import needs_restart, nodes_to_restart
 from ...ops import MODEL
 from ...source.document import escape_invisible, json_text, render_problem, shorten
 from ..errors import word_problem
@@ -370,13 +371,14 @@ def retry_advice(
     file = started_with.get("root") or started_with.get("file")
     upgraded = f" --upgrade {quote(display_path(file))}{options}" if file else options
     if needs_restart(errors):
-        nodes = dict.fromkeys(node_to_restart(error, row.kind) for error in errors)
-        starts = "".join(f" --from {quote(node)}" for node in nodes)
-        return [f"correct the cause, then start over: {command}{starts}{upgraded}"]
+        starts = "".join(f" --from {quote(node)}" for node in nodes_to_restart(errors, row.kind))
+        is_of_tool = all(error.get("steps") for error in errors)
+        first = "correct the tool or the definition, then" if is_of_tool else "correct the cause, then start over"
+        return [f"{first}: {command}{starts}{upgraded}"]
     if needs_in(errors) is not None:
         return [f"correct the cause, then: {command}{upgraded}"]
     # A result that does not fit stays as it is until the definition changes.
-    if errors and all(_is_of_result(error) for error in errors):
+    if errors and all(map(is_of_result, errors)):
         return [f"correct the definition, then: {command}{upgraded if file else f' --upgrade FILE{options}'}"]
     # A program's own failure has no tool, so the steps of other runs are not read.
     own = [str(error.get("path")) for error in errors if error.get("tool") is None]
@@ -389,11 +391,6 @@ def retry_advice(
     reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
     purpose = "to continue it" if row.status == "stopped" else "to retry what failed"
     return [f"{purpose}: {command}{options}{reuse}"]
-
-
-def _is_of_result(error: Mapping[str, Any]) -> bool:
-    """Return True if the steps of a run completed, and only its result does not fit its definition."""
-    return error.get("path") is None and str(error.get("message")).startswith("result: ")
 
 
 def _already_ended_note(app: App, run_id: str | None, options: str, source: Path | None) -> str | None:

@@ -30,11 +30,11 @@ from ...errors import StoreError, errors_in, raised_at
 from ...events import Event
 from ...journal.address import MissingStore
 from ...journal.protocol import ENDS, SCHEDULE
-from ...source.document import escape_invisible, json_text
+from ...source.document import escape_invisible, json_text, shorten
 from ...values import did_you_mean
 from .agents import Transcript
 from .arguments import saved
-from .dispatch import FAILED, Answer, UsageError, run_exit_code
+from .dispatch import FAILED, JSON_HINT, Answer, UsageError, run_exit_code
 from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify, time_of_day, with_place
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
@@ -295,7 +295,7 @@ def _details_text(
     if run.get("undo") is not None:
         lines += ["", *undo_lines(run["undo"], run["runId"], options)]
     if run.get("error") is not None:
-        lines += ["", f"error: {with_place(transcript.error(_short_text(run['error'], 1000)), run['error'])}"]
+        lines += ["", f"error: {with_place(transcript.error(_cause_text(run)), run['error'])}"]
     if run["kind"] == SCHEDULE:
         start = f"ropewalk schedules run {shlex.quote(run['name'])}{options}"
         lines += ["", f"the run could not begin; correct the cause, then start another one: {start}"]
@@ -342,16 +342,30 @@ def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entir
 
 def _stack_lines(nodes: list[dict[str, Any]]) -> Iterable[str]:
     """Render the stacks of the last failed steps, each stack once."""
-    stacks = {
-        node["error"]["stack"]: node.get("words", node["path"])
-        for node in nodes
-        if isinstance(node["error"], dict) and node["error"].get("stack")
-    }
+    stacks = _stacks_of(nodes)
     for stack, path in list(stacks.items())[-_STACK_LIMIT:]:
         yield f"\nstack of {path}:"
         yield from (f"  {line}" for line in stack.splitlines())
     if len(stacks) > _STACK_LIMIT:
         yield f"… {len(stacks) - _STACK_LIMIT:,} more stacks; --json has all"
+
+
+def _stacks_of(nodes: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the name of a failed step for each stack."""
+    return {
+        node["error"]["stack"]: node.get("words", node["path"])
+        for node in nodes
+        if isinstance(node["error"], dict) and node["error"].get("stack")
+    }
+
+
+def _cause_text(run: dict[str, Any]) -> str:
+    """Render the error of a run: all lines of its message, unless a stack has them."""
+    error = run["error"]
+    message = str(error["message"]) if isinstance(error, dict) and "message" in error else _short_text(error, 1000)
+    last_line = message.rstrip().rpartition("\n")[2]
+    is_in_stack = any(last_line in stack for stack in _stacks_of(run["nodes"]))
+    return _short_text(message, 1000) if is_in_stack else shorten(message, hint=JSON_HINT)
 
 
 def _result_text(run: dict[str, Any]) -> str | None:
@@ -416,9 +430,8 @@ def _outcome_text(node: dict[str, Any]) -> str:
     """Render the error, the reason or the value of a step; "" if its value was not kept."""
     if node["error"] is not None or node["reason"]:
         error = node["error"]
-        return (
-            _short_text(node["reason"]) if error is None else with_place(_short_text(error) + raised_at(error), error)
-        )
+        text = _short_text(node["reason"]) if error is None else with_place(_short_text(error), error)
+        return text + (raised_at({**error, "message": text}) if isinstance(error, dict) else "")
     return _short_text(node["value"]) if "value" in node else ""
 
 

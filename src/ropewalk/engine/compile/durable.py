@@ -397,7 +397,7 @@ def failure_to_json(failure: NodeFailed) -> dict[str, Any]:
 
 def failure_from_json(data: Any) -> NodeFailed:
     """Return the failure that `failure_to_json` wrote."""
-    return NodeFailed(
+    failed = NodeFailed(
         data["path"],
         data["message"],
         node=data["node"],
@@ -415,6 +415,8 @@ def failure_from_json(data: Any) -> NodeFailed:
         trace=trace_in(data),
         needs=data.get("needs"),
     )
+    failed.steps = tuple(data.get("steps", ()))
+    return failed
 
 
 async def wait_until(run: Any, due: float) -> None:

@@ -64,7 +64,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, *, is_of_cal
 
     # A ToolError of a node with a tool is the failure of a call, unless the timeout of the node itself ended it.
     if isinstance(exc, SchemaMismatch):
-        exc = SchemaMismatch(exc.place, frame[RUN].blamed(exc.problems))
+        exc = frame[RUN].mismatch(exc.place, exc.problems)
     message = reason_of(exc, node_slot, frame[RUN])
     kind = attribute_of(exc, "kind") or type(exc).__name__  # a failure read back keeps its kind
     failed = NodeFailed(path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind)
@@ -75,7 +75,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, *, is_of_cal
     failed.needs = needs_of(exc)
     failed.trace = trace_of(exc, frame[RUN], node_slot.handler)
     if isinstance(exc, SchemaMismatch):
-        failed.problems = exc.problems
+        failed.problems, failed.steps = exc.problems, exc.steps
     failed.__cause__ = exc
     if is_of_call and node_slot.tool is not None and isinstance(exc, ToolError):
         frame[RUN].add_failed_call(frame, node_slot, failed)

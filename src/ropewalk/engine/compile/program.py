@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...errors import InvalidValue, RopewalkError, SchemaMismatch
+from ...errors import InvalidValue, RopewalkError
 from ...expr.ast import Expr, Obj, Ref
 from ...expr.compile import compile_condition, compile_expr, needs_budget
 from ...expr.scope import SecretsOf
@@ -243,7 +243,7 @@ class Builder:
         def get_valid(frame: Frame) -> Any:
             value = result(frame)
             if not schema.is_valid(value):
-                raise SchemaMismatch("output", frame[RUN].blamed(schema.problems(value, "output")))
+                raise frame[RUN].mismatch("output", schema.problems(value, "output"))
             return value
 
         return get_valid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...errors import InvalidFlow, NodeFailed, Problem, failure_data
+from ...errors import InvalidFlow, NodeFailed, Problem, failure_data, retry_data
 from ...ir import Flow
 from ...values import Json
 from ..registry import Compiled, all_problems
@@ -76,7 +76,8 @@ class Rendering:
         # Without data the result names the error, and the node if it was one of the document.
         node_error = ending.error if isinstance(ending.error, NodeFailed) else None
         if node_error is None and ending.error is not None:  # a waiting run has no error
-            errors.append(error_entry(str(ending.error), kind=type(ending.error).__name__))
+            about = retry_data(ending.error.__cause__)
+            errors.append(error_entry(str(ending.error), kind=type(ending.error).__name__, **about))
         is_node = node_error is not None and node_error.node in self.ids
         message = node_error.message if node_error is not None else None if ending.error is None else str(ending.error)
         result = failed_result(self.id, ending.run_id, message, errors, path, status=ending.status, duration=duration)
@@ -114,16 +115,17 @@ def error_entry(message: str, *, path: str = "", keyword: str | None = None, **m
     return {"path": path, "message": message, "keyword": keyword, "nodeId": None, "tool": None, **more}
 
 
-def mismatch_entries(problems: Iterable[Problem], node: str | None = None) -> list[dict[str, Json]]:
+def mismatch_entries(problems: Iterable[Problem], node: str | None = None, **more: Json) -> list[dict[str, Json]]:
     """Return the entries of a value that does not fit a schema."""
     return [
-        error_entry(p.message, path=p.path, keyword=p.keyword, nodeId=node, kind="SchemaMismatch") for p in problems
+        error_entry(p.message, path=p.path, keyword=p.keyword, nodeId=node, kind="SchemaMismatch", **more)
+        for p in problems
     ]
 
 
 def _failure_entries(failure: NodeFailed, is_node: bool) -> list[dict[str, Json]]:
     node = failure.node if is_node else None
     if failure.problems:
-        return mismatch_entries(failure.problems, node)
+        return mismatch_entries(failure.problems, node, **retry_data(failure))
     ran = failure_data(failure, failure.node)
     return [error_entry(failure.message, path=failure.node, nodeId=node, tool=failure.tool, kind=failure.kind, **ran)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ...errors import InvalidFlow, NodeFailed, Problem, failure_data
+from ...errors import InvalidFlow, NodeFailed, Problem, failure_data, retry_data
 from ...expr.ast import Path, Var, show
 from ...ir import Flow, Graph, Node, bodies
 from ...ops import MODEL, Call
@@ -72,7 +72,8 @@ class Rendering:
     def __call__(self, ending: Any) -> dict[str, Json]:
         errors = [_error(failure, self.conditions) for failure in ending.failures]
         if ending.error is not None and not isinstance(ending.error, NodeFailed):
-            errors.append({"nodeId": None, "message": str(ending.error), "kind": type(ending.error).__name__})
+            about = {"message": str(ending.error), "kind": type(ending.error).__name__}
+            errors.append({"nodeId": None, **about, **retry_data(ending.error.__cause__)})
         metrics, warnings = tally(ending.calls() if self.reads_calls else (), self.outputs)
         return {
             "success": ending.status == "completed",

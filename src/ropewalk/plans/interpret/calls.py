@@ -60,11 +60,7 @@ class StepCoroutine(Coroutine):
         self.is_read = True
 
     async def _run(self) -> Any:
-        return self.finish(await self.begin())
-
-    def finish(self, answer: Any) -> Any:
-        """Return the value of the step for the program."""
-        return answer
+        return await self.begin()
 
 
 class Question(StepCoroutine):
@@ -72,13 +68,16 @@ class Question(StepCoroutine):
 
     __slots__ = ()
 
-    def finish(self, answer: Any) -> Any:
-        """Return the answer as a value that is true only when approved."""
+    async def _run(self) -> Any:
+        step = self.begin()
+        answer = await step
         answer = answer if isinstance(answer, dict) else {"approved": answer is True}
         if not self.is_read and answer.get("approved") is not True:
             who, note = answer.get("by") or "a person", answer.get("note") or ""
-            raise Rejected(f"rejected by {who}: {note}" if note else f"rejected by {who}", "approve", "Rejected")
-        return Approval(answer)
+            error = Rejected(f"rejected by {who}: {note}" if note else f"rejected by {who}", "approve", "Rejected")
+            error.__dict__["path"] = step.path  # a retry asks again
+            raise error
+        return Approval(answer)  # true only when approved
 
 
 def tool_name(node: ast.expr, scope: Scope) -> str | None:
