@@ -18,6 +18,7 @@ from ...events import Event
 from ...source.document import escape_invisible
 from ...telemetry.logs import END_EVENTS, RedactingFormatter, RunLocation, RunLog, log_as_json
 from ...tools.output import uncaptured
+from ..remedies import given_options
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -131,7 +132,8 @@ class FailedRuns:
         if event.kind == "run.finished" and status in ("failed", "timeout"):
             data: Any = failed.data if failed is not None else {}
             cause = "" if failed is None else f" at {failed.path}: {first_line(str(data.get('message')), _MAX_CAUSE)}"
-            text = f"run {event.run_id} {status}{cause}{raised_at(data)}; see `ropewalk runs show {event.run_id}`"
+            show = f"`ropewalk runs show {event.run_id}{given_options()}`"
+            text = f"run {event.run_id} {status}{cause}{raised_at(data)}; see {show}"
             notify(escape_invisible(text), logging.ERROR)
 
 
