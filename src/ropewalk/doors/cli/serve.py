@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 from cyclopts import Parameter
 
 from ...app.executing import executing
-from ...app.project_problems import settings_problems, stored_names
+from ...app.project_problems import settings_problems, stored_names, unmatched_tools
 from ...app.project_versions import ProjectVersions
 from ...app.runs.recovery import recovering
 from ...config.project import read_config, with_python_flows
@@ -65,8 +65,11 @@ def serve(
     @contextlib.asynccontextmanager
     async def announced(versions: ProjectVersions, address: str, token: str) -> AsyncIterator[None]:
         write_stdout(f"{address}/?token={token}\n")
-        for problem in await settings_problems(versions.app, lambda: stored_names(versions.app.store)):
-            notify(render_problem(problem), logging.WARNING)
+        app, config = versions.app, versions.context.config
+        logged = [] if config is None else list(unmatched_tools(app, config))  # when the app was opened
+        for problem in await settings_problems(app, lambda: stored_names(app.store)):
+            if problem not in logged:
+                notify(render_problem(problem), logging.WARNING)
         yield
 
     configure_logging(log, log_level)
@@ -147,7 +150,7 @@ def serve_project(
             await versions.close()
         return Answer()
 
-    return with_app(work, near=files[0] if files else None, project=project, store=store, warn_of_names=False)
+    return with_app(work, near=files[0] if files else None, project=project, store=store)
 
 
 def _listen(host: str, port: int) -> socket.socket:

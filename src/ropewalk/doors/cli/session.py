@@ -250,7 +250,6 @@ def with_app(
     tools: bool = True,
     lenient: bool = False,
     code: bool = True,
-    warn_of_names: bool = True,
 ) -> Answer:
     """Open the App, run the work of a command on an event loop, and close the App."""
     configure_logging("text")  # unless the command has configured it
@@ -271,7 +270,7 @@ def with_app(
             if app.context.unchecked:
                 notify(f"not checked, because of --no-code: {'; '.join(app.context.unchecked)}")
             if tools and not lenient and code:
-                _check_names(app, warn=warn_of_names)
+                _check_names(app, warn=store != "memory")  # `validate` lists them
             with _telemetry(app), as_source(local_source()), naming_store(app):
                 log_events(app)
                 return await work(app, interrupts)

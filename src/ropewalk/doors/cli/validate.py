@@ -100,7 +100,6 @@ def validate(
             project=project,
             store="memory",
             code=not no_code,
-            warn_of_names=False,
         )
     # Flows that share a function report its problems, too. With --strict, warnings count as problems.
     findings.problems, findings.warnings = (
