@@ -1,4 +1,4 @@
-"""What is wrong in a project: files that are missing, schedules, settings that match nothing, and its definitions.
+"""The problems of a project: missing files, schedules that cannot run, settings that match nothing, and definitions.
 
 `project_problems` is the one list of them, for every interface. The definitions are checked by the caller, which knows
 which of them have changed and how long it may wait for servers.

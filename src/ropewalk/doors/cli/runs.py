@@ -130,7 +130,7 @@ _NEXT_STEP: Final = {
 
 
 def _note_missing(store: MissingStore, project: Path | None) -> bool:
-    """Say where no store is yet, if the user chose the place or if there is no project; return True if so."""
+    """Say where no store is yet, if the user chose the place or if there is no project; return True in both cases."""
     note = None if store.is_explicit else no_project_note(project)
     if store.is_explicit:
         notify(f"there is no store at {store.path} yet; the first run creates it: ropewalk run FILE")

@@ -74,23 +74,7 @@ def validate(
 
     async def work(app: App, _: Interrupts, *, named: list[Path]) -> Answer:
         prefer_lists(app, fresh)
-        # A project was checked as far as its settings go when it was opened.
-        files = [source for source in named if source.name != CONFIG_FILE] if named else _list_definitions(app)
-        for source in files:
-            try:
-                await _check_definition(app, source, findings, allow_missing_tools or no_code)
-            except NotFound:
-                if named:
-                    raise
-                # Settings name it: the check of these reports it.
-        if not named and (unchecked := _unchecked(app, files)):
-            notify(unchecked)
-        await _check_settings(app, files, findings, is_whole=not named)
-        if len(files) < len(named) or (not named and app.project is not None):
-            findings.checked.append((display_path(Path(app.project or ".") / CONFIG_FILE), 0))
-        if findings.problems or app.toolbox.failures:
-            for line in cached_line(app):
-                notify(line)
+        await _check_project(app, named, findings, allow_missing_tools or no_code)
         return Answer()
 
     for near, group in _group_by_project(with_python_flows(sources), project):
@@ -143,6 +127,27 @@ def _list_definitions(app: App) -> list[Path]:
         advice = "name the definitions to check, or create a project: ropewalk new DIR"
         raise UsageError(f"there is no definition and no {CONFIG_FILE} here; {advice}")
     return files
+
+
+async def _check_project(app: App, named: list[Path], findings: _Findings, allow_missing_tools: bool) -> None:
+    """Check the definitions that were named, or all of a project, and its settings."""
+    # A project was checked as far as its settings go when it was opened.
+    files = [source for source in named if source.name != CONFIG_FILE] if named else _list_definitions(app)
+    for source in files:
+        try:
+            await _check_definition(app, source, findings, allow_missing_tools)
+        except NotFound:
+            if named:
+                raise
+            # Settings name it: the check of these reports it.
+    if not named and (unchecked := _unchecked(app, files)):
+        notify(unchecked)
+    await _check_settings(app, files, findings, is_whole=not named)
+    if len(files) < len(named) or (not named and app.project is not None):
+        findings.checked.append((display_path(Path(app.project or ".") / CONFIG_FILE), 0))
+    if findings.problems or app.toolbox.failures:
+        for line in cached_line(app):
+            notify(line)
 
 
 async def _check_definition(app: App, source: Path, findings: _Findings, allow_missing_tools: bool) -> None:
