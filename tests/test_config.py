@@ -205,7 +205,7 @@ def test_one_server_that_cannot_be_used_does_not_stop_the_others(tmp_path):
     write(tmp_path / ".mcp.json", json.dumps({"mcpServers": servers}))
     config = read_config(tmp_path, environ=AGREED)
     assert list(config.servers) == ["b"]
-    assert config.failures["a"].endswith(".mcp.json:1:39: environment variable NOT_SET is not set")
+    assert config.failures["a"].endswith(".mcp.json:1:47: environment variable NOT_SET is not set")
     assert set(config.failures) == {"a", "c", "d"}
 
 
@@ -217,6 +217,13 @@ def test_a_variable_in_env_and_headers_is_looked_for_and_left_to_who_connects(tm
     assert dict(getattr(found, key)) == {"K": "${OUTER}"}
     [reason] = read_config(tmp_path, environ={"INNER": "x"}).failures.values()
     assert reason.endswith("ropewalk.toml:3:1: environment variable OUTER is not set")
+
+
+def test_an_unset_variable_of_a_nested_setting_has_the_line_of_its_key(tmp_path: Path) -> None:
+    text = '[providers.p]\nopenapi = "d.json"\n[providers.p.credentials]\na = "x"\nb = "${UNSET_KEY}"\n'
+    write(tmp_path / "ropewalk.toml", text)
+    [reason] = read_config(tmp_path, environ={}).failures.values()
+    assert reason.endswith("ropewalk.toml:5:1: environment variable UNSET_KEY is not set")
 
 
 def test_a_default_stands_for_an_empty_variable_and_a_value_is_not_read_again(tmp_path):

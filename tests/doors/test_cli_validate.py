@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,7 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from ropewalk import App
+from ropewalk.app.project_versions import ProjectVersions
+from ropewalk.app.reload import Reloader
 from ropewalk.doors.cli.dispatch import dispatch
+from ropewalk.doors.http.flow_files import FlowFiles
 
 ROOT = Path(__file__).parents[2]
 GOOD = "kind: chain\nname: good\nnodes: [{id: a, type: tool, tool: up, params: {text: a}}]\n"
@@ -135,3 +140,100 @@ def test_the_hooks_of_pre_commit_and_the_github_action_run_it(project: Path) -> 
         assert (place, words) == (str(project), ["validate", *options.split(), *definitions.split()])
         (project / "ropewalk.toml").write_text('tools.modules = ["rw_validated"]')
         assert dispatch(words) == code
+
+
+PROBLEMS = """tools.modules = ["rw_validated"]
+tools.strict_output = ["upp"]
+[mcp_server]
+flows = ["good.yaml", "nope.yaml"]
+prompts = ["godo"]
+task_only = ["good", "godo"]
+[budget.definitions]
+godo = { calls = 1 }
+[plans.effects]
+upp = "read"
+[n8n.tools]
+discovery = ["upp"]
+[undo.tools]
+upp = { tool = "ups" }
+
+[schedules.given]
+cron = "1 * * * *"
+flow = "good.yaml"
+input = 1
+[schedules.times]
+cron = "61 * * * *"
+flow = "good.yaml"
+[schedules.zone]
+cron = "1 * * * *"
+timezone = "Europe/Berlinn"
+flow = "good.yaml"
+[schedules.other]
+cron = "1 * * * *"
+flow = "wrong.yaml"
+"""
+UNMATCHED = {
+    "ropewalk.toml:2: [tools] strict_output: there is no tool 'upp'; did you mean up?",
+    "ropewalk.toml:5: [mcp_server] prompts: there is no definition 'godo'; did you mean good?",
+    "ropewalk.toml:6: [mcp_server] task_only: there is no definition 'godo'; did you mean good?",
+    "ropewalk.toml:8: [budget.definitions.\"godo\"] there is no definition 'godo'; did you mean good?",
+    "ropewalk.toml:10: [plans.effects.\"upp\"] there is no tool 'upp'; did you mean up?",
+    "ropewalk.toml:12: [n8n.tools] discovery: there is no tool 'upp'; did you mean up?",
+    "ropewalk.toml:14: [undo.tools.\"upp\"] there is no tool 'upp'; did you mean up?",
+    "ropewalk.toml:14: [undo.tools.\"upp\"] there is no tool 'ups'; did you mean up?",
+}
+WRONG = {
+    "ropewalk.toml:4: [mcp_server] flows: no file 'nope.yaml'",
+    'ropewalk.toml:19: [schedules.given] input: 1 is not of type "object"',
+    "ropewalk.toml:21: [schedules.times] cron: '61 * * * *' is not a valid cron time; write five fields, \"minute hour"
+    ' day month weekday", or six with seconds first',
+    "ropewalk.toml:25: [schedules.zone] timezone: unknown time zone 'Europe/Berlinn'; did you mean Europe/Berlin?",
+    "wrong.yaml:3: nodes[0].tool: unknown tool 'pu'",
+}
+
+
+def _lines(problems: Any) -> set[str]:
+    shown = (f"{each.place.file}:{each.place.line}: {each}" for each in problems)
+    return {line.replace("; did you mean 'compose.yaml'?", "") for line in shown}
+
+
+def test_validate_doctor_serve_and_dev_list_the_same_problems_of_a_project(project: Path, capfd: Any) -> None:
+    (project / "ropewalk.toml").write_text(PROBLEMS)
+    (project / "good.yaml").write_text(GOOD + "inputSchema: {type: object}\n")
+    (project / "wrong.yaml").write_text(FILES["wrong.yaml"].replace("name: good", "name: wrong"))
+
+    async def served() -> tuple[set[str], set[str]]:
+        async with App.open(project, store="memory") as app:
+            files = FlowFiles.of_project(app)
+            list(files.list_items())
+            listed = _lines(await files.problems())
+            versions = ProjectVersions(app)
+            return listed, _lines((await Reloader(versions, lambda: app).start()).problems)
+
+    expected = UNMATCHED | WRONG
+    listed, reloaded = asyncio.run(served())
+    assert sorted(listed) == sorted(expected)
+    assert reloaded == listed
+    assert dispatch(["validate", "--json"]) == 3
+    error = json.loads(capfd.readouterr().out)["error"]
+    shown = [f"{each['file']}:{each['line']}: {each['message']}" for each in (*error["problems"], *error["warnings"])]
+    assert len(shown) == len(expected), shown
+    assert dispatch(["doctor"]) == 1
+    findings = capfd.readouterr().out.splitlines()
+    for message in (line.partition(": ")[2] for line in expected):
+        mark = "-" if any(message in line for line in UNMATCHED) else "✗"
+        assert [line[0] for line in findings if message in line] == [mark], message
+
+
+def test_a_definition_of_the_store_may_have_a_budget(project: Path, capfd: Any) -> None:
+    (project / "ropewalk.toml").write_text("[budget.definitions]\nkept = { calls = 1 }\nlost = { calls = 1 }\n")
+
+    async def store() -> None:
+        async with App.open(project) as app:
+            app.chains.core.create({"id": "c1", "name": "kept", "nodes": [{"id": "a", "type": "tool", "tool": "up"}]})
+
+    asyncio.run(store())
+    _, lines = validate(capfd)
+    assert [line for line in lines if "budget" in line] == [
+        "warning: ropewalk.toml:3:1: [budget.definitions.\"lost\"] there is no definition 'lost'"
+    ]

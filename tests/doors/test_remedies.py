@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from string import Formatter
+from typing import Any
 
 import pytest
 
+from ropewalk.doors.cli.dispatch import dispatch
 from ropewalk.doors.errors import error_message
 from ropewalk.doors.remedies import WORDINGS, Door, word_remedy
 from ropewalk.errors import Action, DefinitionChanged, Remedy, StoreError
@@ -63,3 +66,18 @@ def test_an_error_carries_its_remedy_as_data() -> None:
     error = DefinitionChanged("r", [])
     assert error.remedy == Remedy(Action.UPGRADE, {"run_id": "r", "file": "FILE"})
     assert "ropewalk" not in str(error)
+
+
+def test_a_printed_command_names_the_store_and_the_project_of_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.db").write_text("x")
+    assert dispatch(["runs", "ls", "--store", "bad.db", "-C", "."]) == 1
+    assert "run `ropewalk doctor --store bad.db -C .` to see" in capfd.readouterr().err
+    shown = word_remedy(Remedy(Action.RESUME, {"run_id": "r"}), Door.CLI)
+    assert shown == "to resume it: ropewalk resume r --store bad.db -C ."
+    assert word_remedy(Remedy(Action.TRUST, {}), Door.CLI).startswith("to agree to them: ropewalk trust -C .,")
+    assert word_remedy(Remedy(Action.TRUST, {}), Door.HTTP).startswith("to agree to them: ropewalk trust,")
+    assert dispatch(["runs", "ls"]) == 0
+    assert word_remedy(Remedy(Action.RESUME, {"run_id": "r"}), Door.CLI) == "to resume it: ropewalk resume r"

@@ -361,6 +361,31 @@ async def test_threads_print_into_the_step_that_started_them_also_those_of_a_poo
     pool.shutdown()
 
 
+async def test_an_exception_of_a_thread_of_a_tool_is_in_the_log_of_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)  # pytest has its own
+
+    @tool
+    def starts() -> str:
+        """Start a thread that fails."""
+
+        def work() -> None:
+            raise ValueError("from the thread")
+
+        thread = threading.Thread(target=work, name="its own")
+        thread.start()
+        thread.join()
+        return "done"
+
+    with capture(None):
+        async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[starts]) as app:
+            outcome = await app.run(chain("starts"))
+            lines = [line["text"] for line in app.runs.logs(outcome.run_id)]
+    assert lines[0] == "Exception in thread its own:"
+    assert lines[-1] == "ValueError: from the thread"
+
+
 async def test_what_is_wrong_with_a_log_record_does_not_fail_the_tool(tmp_path: Path) -> None:
     heard: list[str] = []
 

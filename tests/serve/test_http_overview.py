@@ -303,7 +303,8 @@ def test_a_schedule_that_cannot_start_its_run_says_why(tmp_path: Path, monkeypat
         "schedule", "every/night", "failed", {"key": "***"},
     ]  # fmt: skip
     assert found["error"]["message"] == row["error"]
-    assert actions.json() == {"actions": []}
+    next_step = "to start another run: POST /api/schedules/every%2Fnight/run"
+    assert actions.json() == {"actions": [], "next": next_step}
     assert stats.json() == {"tools": [], "runs": 0, "unread": 0}
     for answer in refused:
         error = answer.json()["error"]

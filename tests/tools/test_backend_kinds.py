@@ -172,7 +172,10 @@ def test_tables_that_are_wrong_are_refused_with_their_line(tmp_path: Path, toml:
         ('[backends.x]\nkind = "ecko"\n', "backend kind 'ecko' is not one of local, provider, mcp, echo; did you mean"),
         ('[backends.x]\nkind = "mcp"\n', "a mcp backend is configured in [mcp], not in [backends.x]"),
         ('[backends.x]\nkind = "echo"\nvoice = "low"\n', "ropewalk.toml:5:1: backends.x.voice"),
-        ('[backends.x]\nkind = "echo"\ngreeting = "${UNSET_GREETING}"\n', "ropewalk.toml:5:1: environment variable UNSET_GREETING is not set"),
+        (
+            '[backends.x]\nkind = "echo"\ngreeting = "${UNSET_GREETING}"\n',
+            "ropewalk.toml:5:1: environment variable UNSET_GREETING is not set",
+        ),
     ],
 )
 def test_one_that_cannot_be_opened_stops_no_other(tmp_path: Path, toml: str, failure: str) -> None:

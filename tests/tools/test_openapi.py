@@ -230,6 +230,16 @@ def test_document_that_cannot_be_fetched_is_a_failure_that_stops_nothing(lab: An
     asyncio.run(case())
 
 
+def test_a_page_in_place_of_a_document_is_named_with_its_address(lab: Any) -> None:
+    async def case() -> None:
+        lab.on("/docs", b"<!doctype html>", kind="text/html; charset=utf-8")
+        async with box_for(lab, f"{lab.url}/docs") as box:
+            what = f"{lab.url}/docs is a page (text/html), not an OpenAPI document; name the address of the document"
+            assert f"{what}, such as {lab.url}/openapi.json" in box.failures["pets"]
+
+    asyncio.run(case())
+
+
 def changed(path: list[Any], value: Any) -> dict[str, Any]:
     document = copy.deepcopy(DOCUMENT)
     node: Any = document

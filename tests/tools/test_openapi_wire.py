@@ -675,6 +675,19 @@ def test_a_token_url_that_gives_no_token_is_named_with_the_reason_and_no_secret(
     assert all(asked.path == "/token" for asked in lab.asked)
 
 
+def test_an_error_401_names_the_credential_that_was_sent(lab: Any) -> None:
+    source = secured(lab, "head")
+    lab.on("/p", b"no", status=401)
+
+    async def call() -> None:
+        async with Toolbox(providers={"p": {"openapi": source, "credentials": {"head": "hush"}}}) as box:
+            await Runner(box).run("p:call", {})
+
+    with pytest.raises(ExecutionFailed, match=r"HTTP 401 Unauthorized; sent: credentials\.head") as error:
+        asyncio.run(call())
+    assert "hush" not in str(error.value)
+
+
 def test_a_fetched_document_cannot_send_the_credentials_of_a_client_elsewhere() -> None:
     schemes = {"o": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://evil.example/t"}}}}
     source = {**document(security=[{"o": []}]), "components": {"securitySchemes": schemes}}

@@ -5,7 +5,7 @@ Refused here: running anything.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +38,6 @@ from ..values import Json, check_json, did_you_mean, json_problems
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..config.settings import Rate
     from ..notations.registry import Compiled
     from .prepared import Prepared
 
@@ -296,45 +295,6 @@ def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
             Problem(path=f"variables.{name}", message=there, suggestion=did_you_mean(name, flow.state))
             for name in unknown
         )
-
-
-def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
-    """Return an error for each limit of `[limits.tools]` that matches no tool and no server."""
-    places = {pattern: None if rate.where is None else rate.where("per_second") for pattern, rate in rates.items()}
-    return [
-        ConfigError(f'[limits.tools."{pattern}"] {why}', place=places[pattern])
-        for pattern, why in _unmatched(rates, toolbox)
-    ]
-
-
-def unmatched_strict(toolbox: Toolbox) -> list[str]:
-    """Return a warning for each pattern of `strict_output` that matches no tool and no server."""
-    return [
-        f'strict_output: "{pattern}": {why}'
-        for pattern, why in _unmatched([item for item in toolbox.strict_output if item != "*"], toolbox)
-    ]
-
-
-def _unmatched(patterns: Iterable[str], toolbox: Toolbox) -> Iterator[tuple[str, str]]:
-    """Yield each pattern of tool ids that matches no tool and no server, with the reason."""
-
-    # The tools of servers that are not connected yet may exist.
-    from fnmatch import fnmatchcase
-
-    ids = {tool.id for tool in toolbox.list()}
-    spaces = {*PREFIXES, *toolbox.spaces, *(id.partition(":")[0] for id in ids if ":" in id)}
-    for pattern in patterns:
-        space, colon, _ = pattern.partition(":")
-        named = any(fnmatchcase(item, space) if colon else fnmatchcase(f"{item}:", pattern) for item in spaces)
-        if named or any(fnmatchcase(id, pattern) for id in ids):
-            continue
-        if not colon and space in spaces:
-            near: str | None = f"{space}:*"
-        else:
-            near = did_you_mean(space, spaces) if colon else did_you_mean(pattern, ids)
-            near = f"{near}:*" if colon and near else near
-        hint = f"; did you mean {near}?" if near else ""
-        yield pattern, f"there is no {f'server {space!r}' if colon else f'tool {pattern!r}'}{hint}"
 
 
 def check_input(flow: Flow, input: Json) -> Json:

@@ -167,10 +167,11 @@ def definition_details(
 
 def schedule_line(row: ScheduleRow) -> dict[str, Any]:
     """Present a schedule as one item of a list."""
+    is_wrong = row.next is None and not row.paused and row.error is not None  # its times are wrong
     return {
         "name": row.name,
         "cron": row.cron,
-        "times": cron_text(row.cron),
+        "times": None if is_wrong else cron_text(row.cron),
         "timezone": row.timezone,
         "flow": row.flow,
         "input": process_redaction().value(row.input),

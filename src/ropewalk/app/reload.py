@@ -23,7 +23,14 @@ from ..fast_dataclass import dataclass
 from ..tools.directory.paths import MODULES
 from .definitions import KeptVersion
 from .flow_list import FlowFile, is_definition
-from .flow_problems import problems_of, problems_within, schedule_faults
+from .project_problems import (
+    problems_of,
+    problems_within,
+    project_problems,
+    schedule_faults,
+    stored_names,
+    within,
+)
 from .python_file import load_from_python, python_place, refuse_program
 
 if TYPE_CHECKING:
@@ -221,11 +228,13 @@ class Reloader:
         for path in paths:
             self._check_syntax(path)
         await self._check_flows()
-        flows = [problem for group in self._flow_problems.values() for problem in group]
-        faults = schedule_faults(self._versions.app.settings.schedules).values()
-        schedules = [problem for error in faults for problem in error.problems]
-        sources = self._source_problems(self._versions.app, self._connected)
-        others = [*self._code_problems, *sources, *schedules, *flows]
+        # The settings that name a missing file have a problem of their own.
+        missing = {str(file.path) for file in self._flows.values() if file.stamp is None} - set(self._files)
+        flows = [each for path, group in self._flow_problems.items() if path not in missing for each in group]
+        app = self._versions.app
+        checked = await within(_PATIENCE, project_problems(app, flows, lambda: stored_names(app.store)))
+        sources = self._source_problems(app, self._connected)
+        others = [*self._code_problems, *sources, *(flows if checked is None else checked.result())]
         lines = {(each.place.file, each.place.line) for each in others if each.place is not None}
         malformed = [
             each

@@ -12,7 +12,6 @@ Path.is_dir would raise.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import filter as filter_names
@@ -85,13 +84,12 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
     table.raise_collected()
 
     data, store, tools = table.data, table.data.get("store", {}), table.data.get("tools", {})
-    warnings += _unmatched(table, project_directory, flows := tuple(tools.get("flows", ())))
     return Config(
         directory=project_directory,
         file=file,
         files=tuple(_read_files(project_directory, data, providers)),
         modules=tuple(tools.get("modules", ())),
-        flows=flows,
+        flows=tuple(tools.get("flows", ())),
         strict_output=tools.get("strict_output", False),
         cache_ttl=_read_cache_ttl(tools.get("cache_ttl", {})),
         servers=servers,
@@ -117,6 +115,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         budget=BudgetSettings(**data.get("budget", {})),
         undo=UndoSettings(**data.get("undo", {}), where=lambda tool: table.place_of(("undo", "tools", tool))),
         warnings=tuple(warnings),
+        where=table.place_of,
     )
 
 
@@ -130,15 +129,6 @@ def _read_files(directory: Path, data: Mapping[str, Any], providers: Mapping[str
     servers = data.get("mcp", {}).get("file") or SERVERS_FILE
     yield from (directory / name for name in (CONFIG_FILE, LOCK_FILE, PHRASE_FILE, servers))
     yield from (Path(each.openapi) for each in providers.values() if each.openapi and "://" not in each.openapi)
-
-
-def _unmatched(table: TomlFile, directory: Path, flows: Sequence[str]) -> Iterator[str]:
-    """Yield a warning for each entry of `[tools] flows` that no definition matches."""
-    for entry in flows:
-        files = (re.sub(r"(\.py):\w+$", r"\1", str(file)) for file in flow_files(directory, [entry]))
-        if not any(map(os.path.exists, files)):
-            place = table.place_of(("tools", "flows"))
-            yield f"{place.file}:{place.line}: [tools] flows: no definition matches {entry!r}"
 
 
 def _check_secrets(table: TomlFile) -> None:

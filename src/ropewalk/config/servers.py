@@ -187,8 +187,16 @@ def _unset_message(
     unset: KeyError, settings: Mapping[str, Any], environ: Mapping[str, str], where: Callable[..., Place]
 ) -> str:
     """Say which variable is not set, at the place of the first setting that reads one."""
-    keys = [key for key, value in settings.items() if _reads_unset(value, environ)]
-    return f"{_text_of(where(*keys[:1]))}: environment variable {unset.args[0]} is not set"
+    keys = _keys_of_unset(settings, environ)
+    return f"{_text_of(where(*keys))}: environment variable {unset.args[0]} is not set"
+
+
+def _keys_of_unset(settings: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys that lead to the first setting that reads a variable which is not set."""
+    if not isinstance(settings, dict):
+        return ()
+    key = next(key for key, value in settings.items() if _reads_unset(value, environ))
+    return key, *_keys_of_unset(settings[key], environ)
 
 
 def _reads_unset(value: Any, environ: Mapping[str, str]) -> bool:

@@ -411,6 +411,8 @@ class Config:
     failures: Mapping[str, str] = field(default_factory=dict)
     # What is odd about the servers, providers and backends that can be used.
     warnings: tuple[str, ...] = ()
+    # Returns the place of a path of keys in `file`.
+    where: Callable[[tuple[str, ...]], Place] = field(default=lambda _: Place("", 1, 1), compare=False, repr=False)
 
     @property
     def tool_flows(self) -> tuple[str, ...]:

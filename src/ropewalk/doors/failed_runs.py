@@ -9,6 +9,7 @@ from ..errors import raised_at
 from ..events import Event
 from ..source.document import escape_invisible
 from ..telemetry.logs import END_EVENTS
+from .remedies import given_options
 
 _MAX_CAUSE: Final = 500  # characters
 
@@ -41,5 +42,5 @@ class FailedRuns:
             message = data.get("message") or ending.get("message")  # the latter if no step failed
             where = "" if failed is None else f" at {failed.path}"
             cause = f"{where}: {first_line(str(message), _MAX_CAUSE)}" if message else where
-            text = f"run {event.run_id} {status}{cause}{raised_at(data)}; see `ropewalk runs show {event.run_id}`"
-            self._emit(escape_invisible(text))
+            show = f"`ropewalk runs show {event.run_id}{given_options()}`"
+            self._emit(escape_invisible(f"run {event.run_id} {status}{cause}{raised_at(data)}; see {show}"))

@@ -208,8 +208,16 @@ def _start_with_pipes(process: Any, pipes: Pipes, *args: Any, **named: Any) -> N
 def _start_in_context(thread: threading.Thread) -> None:
     """Start a thread; one that a step starts belongs to the step."""
     if CURRENT.get() is not None and getattr(thread, "_target", None) is not _pool_worker:
-        thread.run = partial(context_of_step().run, thread.run)  # type: ignore[method-assign]
+        thread.run = partial(context_of_step().run, _run_of_step, thread.run)  # type: ignore[method-assign]
     _start_thread(thread)
+
+
+def _run_of_step(run: Callable[[], None]) -> None:
+    """Run a thread; print an exception while the thread still belongs to its step."""
+    try:
+        run()
+    except BaseException:  # noqa: BLE001 - printed as Python does it after the thread
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
 def _submit_in_context(pool: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **named: Any) -> Any:

@@ -146,15 +146,21 @@ def run_error(name: str, schedule: Schedule | None, error: RopewalkError, *, may
     """Return the error of a scheduled run at the key of its schedule, unless its problems have places (elsewhere)."""
     problems = getattr(error, "problems", ())
     places = [problem.place for problem in problems if problem.place is not None]
-    is_special = any(problem.keyword for problem in problems)  # its caller looks at the keyword
-    if schedule is None or schedule.where is None or (may_be_elsewhere and (places or is_special)):
-        return error
-    if not isinstance(error, _SETTING_ERRORS) or any(place.file == schedule.where().file for place in places):
+    if schedule is None or schedule.where is None:
         return error
     if isinstance(error, InvalidInput):  # its paths begin with `input`
         return ConfigError(f"[schedules.{name}] {error}", place=schedule.where("input"))
+    is_special = any(problem.keyword for problem in problems)  # its caller looks at the keyword
+    if may_be_elsewhere and (places or is_special):
+        return error
+    if not isinstance(error, _SETTING_ERRORS) or any(place.file == schedule.where().file for place in places):
+        return error
     if isinstance(error, NotFound):
-        return schedule_error(name, schedule, "flow", str(error))
+        root, near = error.id.removesuffix(schedule.flow), error.suggestion
+        shown = NotFound(
+            error.what, error.id.removeprefix(root), suggestion=near and near.removeprefix(root), why=error.why
+        )
+        return schedule_error(name, schedule, "flow", str(shown))
     texts = [
         f"{display_path(each.place.file)}:{each.place.line}: {each}" if each.place else str(each)
         for each in error.problems

@@ -83,12 +83,13 @@ class Schedules:
         self._refused: Collection[str] = ()  # the names that another project used
 
     def list(self) -> list[ScheduleRow]:
-        """Return the schedules of the store by name, each with its latest missed due times.
+        """Return the schedules of the store, each with its latest missed due times, and those whose times are wrong.
 
         Returns:
             The schedules, sorted by name.
         """
-        return [self._to_schedule_row(row) for row in self._timetable.rows()]
+        rows = {row.name: self._to_schedule_row(row) for row in self._timetable.rows()}
+        return list(with_faults(rows, self._configured).values())
 
     async def run(self, name: str) -> str:
         """Queue a run of a schedule now, whether it is paused or not.
@@ -213,14 +214,15 @@ class Schedules:
 
     def _require_row(self, name: str) -> TimetableRow:
         known = {row.name: row for row in self._timetable.rows()}
-        if name not in known:
-            why = (
-                f"the schedules are: {', '.join(known)}"
-                if known
-                else "a server or a worker stores the schedules of its ropewalk.toml when it starts"
-            )
-            raise NotFound("schedule", name, suggestion=did_you_mean(name, known), why=why)
-        return known[name]
+        if name in known:
+            return known[name]
+        if fault := schedule_faults(self._configured).get(name):
+            raise fault
+        names = sorted({*known, *self._configured} - {name})
+        why = "a server or a worker stores the schedules of its ropewalk.toml when it starts"
+        if names and name not in self._configured:
+            why = f"the schedules are: {', '.join(names)}"
+        raise NotFound("schedule", name, suggestion=did_you_mean(name, names), why=why)
 
     def _to_schedule_row(self, row: TimetableRow) -> ScheduleRow:
         last = datetime.fromtimestamp(row.last, UTC) if row.last is not None else None
@@ -243,8 +245,15 @@ class Schedules:
         )
 
 
-def configured_row(name: str, schedule: Schedule) -> ScheduleRow:
-    """Return a schedule that no worker has stored yet."""
+def with_faults(rows: Mapping[str, ScheduleRow], configured: Mapping[str, Schedule]) -> dict[str, ScheduleRow]:
+    """Return schedules with those whose times are wrong, each with its error, by name."""
+    faults = schedule_faults(configured)
+    wrong = {name: configured_row(name, configured[name], str(error)) for name, error in faults.items()}
+    return dict(sorted({**wrong, **rows}.items()))
+
+
+def configured_row(name: str, schedule: Schedule, error: str | None = None) -> ScheduleRow:
+    """Return a schedule that no worker has stored, yet or because of an error."""
     return ScheduleRow(
         name=name,
         cron=schedule.cron,
@@ -255,6 +264,7 @@ def configured_row(name: str, schedule: Schedule) -> ScheduleRow:
         last=None,
         status=NOT_STARTED,
         next=None,
+        error=None if error is None else {"message": error},
         catch_up=schedule.catch_up,
     )
 

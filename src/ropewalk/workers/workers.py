@@ -27,7 +27,7 @@ from ..notations.records import Outcome, outcome
 from ..tools.backends.http import LocalQueues
 from ..values import Json
 from .census import Places, count_places
-from .cron import check_schedule, run_error
+from .cron import check_schedule, run_error, schedule_faults
 from .dbos_adapter import DEFAULT_PRIORITY, prepare
 from .dispatches import Dispatches
 from .heartbeat import driver_errors
@@ -287,8 +287,12 @@ class Workers:
         return () if self._app.project in projects else names
 
     async def _warn_of_broken_schedules(self) -> None:
+        schedules = self._app.settings.schedules
+        is_logged = schedule_faults(schedules)  # when the schedules were stored
         for name, error in (await self.broken()).items():
-            schedule = self._app.settings.schedules[name]
+            if name in is_logged:
+                continue
+            schedule = schedules[name]
             log.warning(
                 "%s; the schedule %s cannot run", run_error(name, schedule, error, may_be_elsewhere=False), name
             )

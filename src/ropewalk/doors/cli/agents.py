@@ -31,7 +31,7 @@ from ...errors import CompletionFailed, RunStopped, raised_at
 from ...source.document import escape_invisible, json_text
 from ...tools.output import uncaptured
 from ..errors import failure_text
-from ..remedies import Door
+from ..remedies import Door, given_options
 from .arguments import saved, some_words
 from .dispatch import DONE, FAILED, Answer, UsageError, explain
 from .models import require_model
@@ -300,7 +300,7 @@ class _Talk:
         """Ask whether a program may continue, and send the answer to its run."""
         if not self.interactive:
             self.notify(f"? {text}")
-            self.notify(f"  waiting for an approval: ropewalk runs approve {run_id}")
+            self.notify(f"  waiting for an approval: ropewalk runs approve {run_id}{given_options()}")
             return
         waits = await asyncio.to_thread(app.runs.waiting, run_id)
         # The conversation itself may use any of its tools. The question is about the program.
@@ -331,7 +331,9 @@ class _Talk:
         if kind == "question" and self.run is not None:  # nobody at this terminal can answer
             question = event["question"]
             self.notify(f"? {question['server']} asks: {question['message']}")
-            self.notify(f"  waiting for an answer: ropewalk runs send {self.run[1]} {quote(event['event'])}")
+            self.notify(
+                f"  waiting for an answer: ropewalk runs send {self.run[1]} {quote(event['event'])}{given_options()}"
+            )
         if kind == "text" and not self.json:
             with uncaptured():  # no output of a tool
                 write_stdout(escape_invisible(event["text"]))

@@ -46,7 +46,7 @@ from ...errors import (
 from ...fast_dataclass import dataclass
 from ...source.document import escape_invisible, render_problem, shorten
 from ..errors import RAN, error_message, error_payload, has_run, problem_payload, problems_of, word_problem
-from ..remedies import Door
+from ..remedies import Door, given_options
 from .commands import COMMANDS, GROUPS, program
 from .output import configure_logging, logs_json, notify, requested_log_format
 from .streams import INTERRUPTED, UNDELIVERED, OutputError, report_undelivered, write_stdout, writing
@@ -119,7 +119,11 @@ class InterruptedByTool(RopewalkError):
 
     def __init__(self, what: str, run_id: str = "", *, is_resumable: bool = True) -> None:
         self.run_id = run_id
-        on = f": `ropewalk resume {quote(run_id)}` resumes it" if is_resumable else "; it was in memory and is lost"
+        on = (
+            f": `ropewalk resume {quote(run_id)}{given_options()}` resumes it"
+            if is_resumable
+            else "; it was in memory and is lost"
+        )
         super().__init__(f"a tool has {what}" + (f"; run {run_id} was interrupted{on}" if run_id else ""))
 
 

@@ -26,13 +26,23 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from cyclopts import Parameter, validators
 
 from ...app.open_project import NOT_LOADED
-from ...app.preflight import misplaced, unmatched_strict
+from ...app.project_problems import UNMATCHED, problems_of, project_definitions, project_problems
 from ...app.python_file import NOT_IMPORTED
 from ...check import UNKNOWN_TOOL
 from ...config.models import ModelSettings
 from ...config.project import find_config_file, read_config
 from ...config.settings import NO_EMBEDDER, Config
-from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command, relative_paths
+from ...errors import (
+    Action,
+    ConfigError,
+    NotFound,
+    Problem,
+    Remedy,
+    RopewalkError,
+    display_path,
+    install_command,
+    relative_paths,
+)
 from ...fast_dataclass import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.sqlite.doctor import Unfinished
@@ -40,12 +50,12 @@ from ...journal.sqlite.wal_check import orphan_wal
 from ...select.options import missing_libraries
 from ...source.document import escape_invisible
 from ...tools.mcp.login_errors import Reason
-from ..errors import error_message
-from ..remedies import Door, word_remedy
+from ..errors import error_message, word_problem
+from ..remedies import Door, given_options, word_remedy
 from .dispatch import FAILED, Answer
 from .options import Json, NoCode, Project, StoreAddress, read_seconds
 from .output import columns
-from .session import Interrupts, directory, how_to_execute, with_app
+from .session import Interrupts, directory, how_to_execute, stored_definitions, with_app
 from .streams import write_stdout
 
 if TYPE_CHECKING:
@@ -333,14 +343,13 @@ async def _check_app(app: App, report: Report, config: Config, store: str | None
     except Stalled as error:
         silence = str(error)
     report.extend(_check_tools(app, config, silence))
-    report.extend(Finding("limits", "fault", str(error)) for error in misplaced(app.settings.rates, app.toolbox))
-    report.extend(Finding("tools", "note", text) for text in unmatched_strict(app.toolbox))
     await check("selection", lambda: _check_selection(app, config), "[selector] model takes long to load")
-    report.start("schedules")
-    try:
-        report.extend(await parts.within(_check_schedules(app), parts.limit))
-    except Stalled as error:
-        report.extend([Finding("schedules", "fault", f"{error}; {lock_advice}")])
+    for name, checking in (("schedules", _check_schedules(app)), ("definitions", _check_definitions(app, store))):
+        report.start(name)
+        try:
+            report.extend(await parts.within(checking, parts.limit))
+        except Stalled as error:
+            report.extend([Finding(name, "fault", f"{error}; {lock_advice}")])
 
     # The definitions of the project, which may ask a model.
     cause = (
@@ -424,7 +433,8 @@ def _check_pins(app: App) -> Iterator[Finding]:
     known = [] if toolbox.mcp is None else toolbox.mcp.names
     if toolbox.pins is None:
         if known:
-            message = "no ropewalk.lock, so every tool of a server may be used; `ropewalk tools pin --approve`"
+            command = f"`ropewalk tools pin --approve{given_options(store=False)}`"
+            message = f"no ropewalk.lock, so every tool of a server may be used; {command}"
             yield Finding("pins", "note", f"{message} approves the current tools, and later changes are then refused")
         return
     pins = toolbox.pins
@@ -434,7 +444,7 @@ def _check_pins(app: App) -> Iterator[Finding]:
         if server in known and toolbox.is_listed(server):
             for difference in pins.differences(server, toolbox.definitions(server)):
                 if difference.kind == "gone":
-                    advice = f"to remove it: ropewalk tools pin {difference.id} --approve"
+                    advice = f"to remove it: ropewalk tools pin {difference.id} --approve{given_options(store=False)}"
                     yield Finding(f"tool {difference.id}", "note", f"approved, and {difference.message}; {advice}")
 
 
@@ -549,8 +559,32 @@ async def _check_schedules(app: App) -> list[Finding]:
         elif app.context.unchecked and keywords and keywords <= {UNKNOWN_TOOL, NOT_IMPORTED}:
             findings.append(Finding(f"schedule {name}", "note", f"{text}; it was not checked with its code"))
         else:
-            findings.append(Finding(f"schedule {name}", "fault", str(error)))
+            findings.append(Finding(f"schedule {name}", "fault", _in_lines(problems_of(error))))
     return findings
+
+
+async def _check_definitions(app: App, store: str | None) -> list[Finding]:
+    """Check the definitions of the project, and the settings that name definitions and tools."""
+    config, wrong = app.context.config, list[Problem]()
+    files = [] if config is None else project_definitions(app, config)
+    for file in files:
+        with contextlib.suppress(NotFound):  # the settings that name it are wrong
+            wrong += (
+                await app.validate(Path(display_path(file)), allow_missing_tools=bool(app.context.unchecked))
+            ).problems
+    problems = await project_problems(app, wrong, lambda: stored_definitions(app.project, store))
+    of_schedules = {each for error in (await app.workers.broken()).values() for each in problems_of(error)}
+    findings = [
+        Finding("project", "note" if problem.keyword == UNMATCHED else "fault", _in_lines([problem]))
+        for problem in problems
+        if problem not in of_schedules
+    ]
+    return findings if problems or not files else [Finding("definitions", "ok", f"{len(files)} in this project")]
+
+
+def _in_lines(problems: Iterable[Problem]) -> str:
+    """Return problems as text, a line each."""
+    return "\n".join(str(ConfigError([word_problem(problem, Door.CLI)])) for problem in problems)
 
 
 def _check_missing_store(address: str, config: Config, option: str | None) -> Finding | None:
@@ -724,7 +758,7 @@ def _check_local_runs(app: App) -> Iterator[tuple[str, str, str]]:
     counts |= {status: len(group) for status, group in rows.items()}
     yield "runs", "ok", _counts_text({**counts, "interrupted": len(interrupted)})
     for id in interrupted[:_VIOLATION_LIMIT]:
-        yield f"run {id}", "note", f"its process is gone; continue it with: ropewalk resume {id}"
+        yield f"run {id}", "note", f"its process is gone; continue it with: ropewalk resume {id}{given_options()}"
 
 
 def _counts_text(counts: dict[str, int]) -> str:

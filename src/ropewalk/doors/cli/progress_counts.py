@@ -15,6 +15,7 @@ from typing import Any, Final
 from ...errors import raised_at
 from ...events import Event
 from ...source.document import escape_invisible
+from ..remedies import given_options
 from .output import duration, first_line
 
 REUSED: Final = "reused"
@@ -125,7 +126,7 @@ def repeats_message(event: Event) -> str:
     tool, node = data.get("tool"), data.get("accept", event.node)
     if "of" in data:
         return escape_invisible(f"{event.path}: {tool} ran in run {data['of']} and is called again")
-    command = f"ropewalk runs retry {quote(event.run_id)} --accept {quote(str(node))}"
+    command = f"ropewalk runs retry {quote(event.run_id)} --accept {quote(str(node))}{given_options()}"
     return escape_invisible(
         f"{event.path}: {tool} ran before and is called again; to use its result instead: {command}"
     )

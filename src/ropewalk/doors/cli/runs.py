@@ -32,6 +32,7 @@ from ...journal.address import MissingStore
 from ...journal.protocol import ENDS, SCHEDULE
 from ...source.document import escape_invisible, json_text, shorten
 from ...values import did_you_mean
+from ..remedies import given_options
 from .agents import Transcript
 from .arguments import saved
 from .dispatch import FAILED, JSON_HINT, Answer, UsageError, run_exit_code
@@ -781,7 +782,7 @@ def _export_case(
             raise UsageError(f"run {run_id} is {row.status}; only a run that has ended can become a test")
         if row.status in _EXTERNAL_STATUSES:
             why = f"run {run_id} cannot become a test: it was ended from outside ({row.status})"
-            retry = f"; to let it end by itself: `ropewalk runs retry {quote(run_id)}`"
+            retry = f"; to let it end by itself: `ropewalk runs retry {quote(run_id)}{given_options()}`"
             raise UsageError(why + (retry if row.status == "stopped" else ""))
         loaded = app.definitions.get(row)
         return await make_case(row, app.runs.history(run_id), loaded, flow_path or {"kind": row.kind, **row.document})

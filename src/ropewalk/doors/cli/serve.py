@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 from cyclopts import Parameter
 
 from ...app.executing import executing
+from ...app.project_problems import settings_problems, stored_names, unmatched_tools
 from ...app.project_versions import ProjectVersions
 from ...app.runs.recovery import recovering
 from ...config.project import read_config, with_python_flows
 from ...config.settings import Config
 from ...errors import ConfigError, RopewalkError, install_command
+from ...source.document import render_problem
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
 from .dispatch import Answer
 from .options import AllowHost, Host, Log, LogLevel, Port, Project, RootPath, StoreAddress
@@ -61,8 +63,13 @@ def serve(
     """
 
     @contextlib.asynccontextmanager
-    async def announced(_: ProjectVersions, address: str, token: str) -> AsyncIterator[None]:
+    async def announced(versions: ProjectVersions, address: str, token: str) -> AsyncIterator[None]:
         write_stdout(f"{address}/?token={token}\n")
+        app, config = versions.app, versions.context.config
+        logged = [] if config is None else list(unmatched_tools(app, config))  # when the app was opened
+        for problem in await settings_problems(app, lambda: stored_names(app.store)):
+            if problem not in logged:
+                notify(render_problem(problem), logging.WARNING)
         yield
 
     configure_logging(log, log_level)

@@ -41,7 +41,9 @@ from ...errors import (
 from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_there
 from ...journal.sqlite.wal_check import orphan_wal
 from ...journal.tool_usage import as_source, local_source
+from ...source.document import render_problem
 from ...tools.capture import capture
+from ..remedies import GIVEN
 from .dispatch import NOTHING_HAS_RUN, Answer, Interrupted, InterruptedByTool, executes_run
 from .output import configure_logging, log_events, notify
 from .streams import INTERRUPTED
@@ -323,7 +325,7 @@ def with_app(
             if app.context.unchecked:
                 notify(f"not checked, because of --no-code: {'; '.join(app.context.unchecked)}")
             if tools and not lenient and code:
-                _check_patterns(app)
+                _check_names(app, warn=store != "memory")  # `validate` lists them
             with _telemetry(app), as_source(local_source()), naming_store(app):
                 log_events(app)
                 try:
@@ -334,6 +336,7 @@ def with_app(
                 finally:
                     interrupts.end()
 
+    GIVEN.set((store_options(None if store == "memory" else store, None), store_options(None, project)))
     handlers: list[Interrupts] = []
     logging.getLogger("ropewalk.modules").addFilter(_is_outside_steps)  # lines of steps are shown with their steps
     try:
@@ -395,19 +398,21 @@ def open_again(near: Path | None, project: Path | None, store: str | None) -> Ap
     app = App.open(directory(near, project), store=store, home=_run_directory(project))
     if app.context.untrusted:
         _warn_of_untrusted(app.context.untrusted)
-    _check_patterns(app)
+    _check_names(app, warn=False)
     return app
 
 
-def _check_patterns(app: App) -> None:
-    """Raise ConfigError for a rate limit of a tool that does not exist, and warn of a strict tool that does not."""
-    if app.settings.rates or app.toolbox.strict_output:
-        from ...app.preflight import misplaced, unmatched_strict
+def _check_names(app: App, *, warn: bool) -> None:
+    """Raise ConfigError for a rate limit of a tool that does not exist; warn of other settings for such tools."""
+    if (config := app.context.config) is None:
+        return
+    from ...app.project_problems import UNMATCHED, unmatched_tools
 
-        for error in misplaced(app.settings.rates, app.toolbox):
-            raise error
-        for warning in unmatched_strict(app.toolbox):
-            log.warning("%s", warning)
+    for problem in unmatched_tools(app, config):
+        if problem.keyword != UNMATCHED:
+            raise ConfigError([problem])
+        if warn:
+            log.warning("%s", render_problem(problem))
 
 
 async def warn_of_idle_schedules(app: App) -> None:
@@ -518,9 +523,23 @@ def without_tools(project: Path | None, store: str | None) -> App:
     if has_scheme_of_others(store or config.store):
         import_tools(config)  # a module of the project may register what opens the store
     existing: Any = _existing_store(store, config)
-    app = App(existing, directory=config.directory, sync=config.sync)
+    app = App(existing, directory=config.directory, sync=config.sync, settings=config.worker_settings)
     app.context.retention = None  # a command that only looks deletes nothing
     return app
+
+
+def stored_definitions(project: str | None, store: str | None = None) -> list[str] | None:
+    """Return the names and ids of the stored definitions of a project; None if its store cannot be read."""
+    from ...app.project_problems import stored_names
+
+    try:
+        app = without_tools(None if project is None else Path(project), store)
+        try:
+            return stored_names(app.store)
+        finally:
+            app.store.close()
+    except RopewalkError:  # `doctor` reports it
+        return None
 
 
 def _existing_store(store: str | None, config: Config) -> str | Path | Store | StoreOpener | None:

@@ -38,7 +38,7 @@ from ...select.tool_card import category_of
 from ...source.document import escape_invisible, json_text
 from ...values import check_json, did_you_mean
 from ..errors import failure_text
-from ..remedies import Door, word_remedy
+from ..remedies import Door, given_options, word_remedy
 from .arguments import option_of, read_input, split_pairs, with_arguments
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import FAILED, Answer, UsageError
@@ -311,7 +311,11 @@ def _text(differences: list[Difference], unreachable: dict[str, str], approve: b
         escape_invisible(f"{_MARK[d.kind]} {d.id}  {d.approval_message if approve else d.message}") for d in differences
     ]
     for name, why in unreachable.items():
-        message = f"; when it can be reached again: ropewalk tools pin {name} --approve" if approve else ""
+        message = (
+            f"; when it can be reached again: ropewalk tools pin {name} --approve{given_options(store=False)}"
+            if approve
+            else ""
+        )
         lines.append(escape_invisible(f"? {name}  left out; its tools were not compared or approved: {why}{message}"))
     if approve and differences:
         lines.append(f"written to {pins.path}; restart serve, mcp and worker, because they read it only at their start")

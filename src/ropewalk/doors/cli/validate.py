@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from ...app.project_problems import UNMATCHED, project_definitions, project_problems
 from ...check import UNKNOWN_TOOL, Checked
 from ...config.project import CONFIG_FILE, EXPERIENCE_DOCUMENTS, find_config_file, read_config, with_python_flows
-from ...errors import InvalidFlow, NotFound, Problem, display_path, message_of
+from ...errors import InvalidFlow, NotFound, Problem, display_path
 from ...notations.registry import NOTATIONS, kind_of_file
 from ...source.document import render_problem
-from ...values import did_you_mean
 from ..errors import validity_payload, word_problem
 from ..remedies import Door
 from .cached_lists import Fresh, ask_servers, cached_line, cached_lists, prefer_lists
 from .dispatch import Answer, UsageError
 from .options import Json, NoCode, Project
 from .output import notify
-from .session import Interrupts, directory, with_app
+from .session import Interrupts, directory, stored_definitions, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -74,27 +74,17 @@ def validate(
 
     async def work(app: App, _: Interrupts, *, named: list[Path]) -> Answer:
         prefer_lists(app, fresh)
-        # A project was checked as far as its settings go when it was opened.
-        files = [source for source in named if source.name != CONFIG_FILE] if named else _list_definitions(app)
-        for source in files:
-            try:
-                await _check_definition(app, source, findings, allow_missing_tools or no_code)
-            except NotFound as error:  # named by the settings; the other definitions are checked all the same
-                if named:
-                    raise
-                findings.problems += _missing_file(app, source, files, error)
-        if not named and (unchecked := _unchecked(app, files)):
-            notify(unchecked)
-        _check_schedules(app, files, findings)
-        if len(files) < len(named) or (not named and app.project is not None):
-            findings.checked.append((display_path(Path(app.project or ".") / CONFIG_FILE), 0))
-        if findings.problems or app.toolbox.failures:
-            for line in cached_line(app):
-                notify(line)
+        await _check_project(app, named, findings, allow_missing_tools or no_code)
         return Answer()
 
     for near, group in _group_by_project(with_python_flows(sources), project):
-        with_app(partial(work, named=group), near=near, project=project, store="memory", code=not no_code)
+        with_app(
+            partial(work, named=group),
+            near=near,
+            project=project,
+            store="memory",
+            code=not no_code,
+        )
     # Flows that share a function report its problems, too. With --strict, warnings count as problems.
     findings.problems, findings.warnings = (
         list(dict.fromkeys(findings.problems)),
@@ -137,18 +127,34 @@ def _group_by_project(sources: Sequence[Path], project: Path | None) -> list[tup
 
 
 def _list_definitions(app: App) -> list[Path]:
-    """Return the definitions that a server of the project offers, and those of its schedules."""
-    from ...app.flow_list import is_definition
-
+    """Return the definitions of a project, as people write their paths."""
     config = read_config(app.project or Path.cwd())
-    listed = app.jobs.flow_list(config.directory, config.served_flows)
-    offered = [file.path for file in listed.look().values() if listed.is_named or is_definition(file)]
-    scheduled = [config.directory / schedule.flow for schedule in app.settings.schedules.values()]
-    files = [Path(display_path(file)) for file in dict.fromkeys([*offered, *scheduled])]
+    files = [Path(display_path(file)) for file in project_definitions(app, config)]
     if not files and config.file is None:
         advice = "name the definitions to check, or create a project: ropewalk new DIR"
         raise UsageError(f"there is no definition and no {CONFIG_FILE} here; {advice}")
     return files
+
+
+async def _check_project(app: App, named: list[Path], findings: _Findings, allow_missing_tools: bool) -> None:
+    """Check the definitions that were named, or all of a project, and its settings."""
+    # A project was checked as far as its settings go when it was opened.
+    files = [source for source in named if source.name != CONFIG_FILE] if named else _list_definitions(app)
+    for source in files:
+        try:
+            await _check_definition(app, source, findings, allow_missing_tools)
+        except NotFound:
+            if named:
+                raise
+            # Settings name it: the check of these reports it.
+    if not named and (unchecked := _unchecked(app, files)):
+        notify(unchecked)
+    await _check_settings(app, files, findings, is_whole=not named)
+    if len(files) < len(named) or (not named and app.project is not None):
+        findings.checked.append((display_path(Path(app.project or ".") / CONFIG_FILE), 0))
+    if findings.problems or app.toolbox.failures:
+        for line in cached_line(app):
+            notify(line)
 
 
 async def _check_definition(app: App, source: Path, findings: _Findings, allow_missing_tools: bool) -> None:
@@ -161,33 +167,27 @@ async def _check_definition(app: App, source: Path, findings: _Findings, allow_m
     findings.checked.append((str(source), sum(item.keyword == UNKNOWN_TOOL for item in checked.warnings)))
 
 
-def _check_schedules(app: App, files: Iterable[Path], findings: _Findings) -> None:
-    """Report wrong times of schedules: a problem where the definition is checked, else a warning."""
-    if not app.settings.schedules:
+async def _check_settings(app: App, files: Iterable[Path], findings: _Findings, *, is_whole: bool) -> None:
+    """Report the problems of ropewalk.toml: as warnings if only definitions are checked, unless they are theirs."""
+    config = app.context.config
+    if config is None or config.file is None:
         return
-    from ...workers.cron import schedule_faults  # few projects have schedules
-
     checked = {file.resolve() for file in files}
-    for name, error in schedule_faults(app.settings.schedules).items():
-        flow = Path(app.context.project or "", app.settings.schedules[name].flow)
-        (findings.problems if flow.resolve() in checked else findings.warnings).extend(error.problems)
-
-
-def _missing_file(app: App, source: Path, files: Iterable[Path], error: NotFound) -> Iterable[Problem]:
-    """Return the problems with a file that the settings name, at each schedule that names it, if any does."""
-    home = Path(app.project or "")
-    near = did_you_mean(source.name, (file.name for file in files if file != source))
-    hint = f"; did you mean {near!r}?" if near else ""
-    schedules = {
-        name: schedule
-        for name, schedule in app.settings.schedules.items()
-        if Path(display_path(home / schedule.flow)) == source
+    scheduled = {
+        name
+        for name, each in config.worker_settings.schedules.items()
+        if (config.directory / each.flow).resolve() in checked
     }
-    for name, schedule in schedules.items():
-        place = schedule.where("flow") if schedule.where is not None else None
-        yield Problem(path="", message=f"[schedules.{name}] flow: no file {schedule.flow!r}{hint}", place=place)
-    if not schedules:
-        yield Problem(path="", message=message_of(error))
+    for problem in await project_problems(app, stored=partial(stored_definitions, app.project)):
+        if problem.place is None or not _is_at(problem.place.file, config.file):
+            continue  # of a definition: found when it is checked
+        is_theirs = problem.message.startswith(tuple(f"[schedules.{name}]" for name in scheduled))
+        is_problem = problem.keyword != UNMATCHED and (is_whole or is_theirs)
+        (findings.problems if is_problem else findings.warnings).append(problem)
+
+
+def _is_at(file: str, other: Path) -> bool:
+    return os.path.realpath(file) == str(other)
 
 
 def _unchecked(app: App, files: Iterable[Path]) -> str:

@@ -155,8 +155,7 @@ def _is_not_made(app: App) -> bool:
 
 def _all_schedules(app: App, project: Path | None) -> list[ScheduleRow]:
     """Return the schedules of the store and of ropewalk.toml, by name."""
-    from ...workers.cron import schedule_faults
-    from ...workers.schedules import configured_row
+    from ...workers.schedules import configured_row, with_faults
 
     configured = read_config(directory(None, project)).worker_settings.schedules
     stored = (
@@ -164,10 +163,9 @@ def _all_schedules(app: App, project: Path | None) -> list[ScheduleRow]:
         if _is_not_made(app) or (configured and isinstance(app.store, MissingStore))
         else {row.name: row for row in app.schedules.list()}
     )
-    faults = schedule_faults(configured)  # no worker stores these
-    valid = {name: configured_row(name, schedule) for name, schedule in configured.items() if name not in faults}
-    rows = valid | stored
-    return [rows[name] for name in sorted(rows)]
+    new = {name: configured_row(name, schedule) for name, schedule in configured.items()}
+    # No worker stores those whose times are wrong.
+    return sorted({**new, **with_faults({}, configured), **stored}.values(), key=lambda row: row.name)
 
 
 def _run_text(report: dict[str, Any]) -> str:

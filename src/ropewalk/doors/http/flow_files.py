@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...app.flow_list import FlowFile, FlowList, is_definition
-from ...app.flow_problems import problems_within, schedule_faults
 from ...app.presenters import definition_details, definition_line
+from ...app.project_problems import problems_within, project_problems, stored_names
 from ...check import Checked
 from ...deadline import in_thread
 from ...errors import InvalidFlow, NotFound, Problem, RopewalkError
@@ -46,6 +46,7 @@ class FlowFiles:
         self._items: dict[str, tuple[FlowFile, dict[str, Any]]] = {}
         # By id: the file and the version of the tools that were checked, and what is wrong.
         self._problems: dict[str, tuple[tuple[FlowFile, int], Sequence[Problem]]] = {}
+        self._of_project: list[Problem] = []
         self._checking: asyncio.Task[None] | None = None
         self._looked: Mapping[str, FlowFile] = {}  # the files of the last list
 
@@ -66,18 +67,16 @@ class FlowFiles:
                     log.warning("%s is not listed: %s", file.path, error)
 
     async def problems(self) -> list[Problem]:
-        """Return what is wrong with the definitions of the last list, and with schedules; wait a moment for servers."""
+        """Return what is wrong with the project and the definitions of the last list; wait a moment for servers."""
         if self._checking is None or self._checking.done():  # else servers are silent, and the last check answers
             self._checking = asyncio.create_task(self._check())
             await asyncio.wait([self._checking], timeout=PATIENCE)
         if self._checking.done():
             self._checking.result()
-        faults = schedule_faults(self._app.settings.schedules).values()
-        listed = [problem for error in faults for problem in error.problems]
-        return list(dict.fromkeys([*listed, *(item for _, problems in self._problems.values() for item in problems)]))
+        return self._of_project
 
     async def _check(self) -> None:
-        """Check the definitions whose files or tools have changed."""
+        """Check the definitions whose files or tools have changed, and the settings."""
         files = self._looked
         for id, file in files.items():
             # Without an item it is wrong, or files in its directory may have changed.
@@ -88,6 +87,8 @@ class FlowFiles:
                 if problems is not None:
                     self._problems[id] = (file, self._app.toolbox.version), problems
         self._problems = {id: self._problems[id] for id in files if id in self._problems}
+        wrong = [problem for _, problems in self._problems.values() for problem in problems]
+        self._of_project = await project_problems(self._app, wrong, lambda: stored_names(self._app.store))
 
     async def _checked(self, file: FlowFile) -> Checked:
         """Check a definition, in a thread, and with its servers."""

@@ -213,6 +213,7 @@ class Stopped(BaseModel):
 
 class Actions(BaseModel):
     actions: list[Literal["stop", "resume", "retry", "undo", "fork"]]
+    next: str | None = Field(None, description="The next step after a scheduled run that could not begin.")
 
 
 class LogLine(BaseModel):

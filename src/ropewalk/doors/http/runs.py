@@ -27,14 +27,14 @@ from ...app.runs.unattended import is_queued
 from ...app.start import Start
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
-from ...errors import RopewalkError, RunBusy, RunExists
+from ...errors import Action, Remedy, RopewalkError, RunBusy, RunExists
 from ...journal.address import run_sync_in_thread
-from ...journal.protocol import ENDS, RunRow
+from ...journal.protocol import ENDS, SCHEDULE, RunRow
 from ...journal.protocol import NewRun as Begun
 from ...notations.records import Outcome, outcome
 from ...values import Json, check_json
 from ..errors import error_payload
-from ..remedies import Door, changed_file_note
+from ..remedies import Door, changed_file_note, word_remedy
 from . import models
 from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
@@ -199,7 +199,9 @@ def actions(
     node: Annotated[str | None, Query(max_length=2000, description="A node, by its id or path.")] = None,
 ) -> Answer:
     """Return what the run accepts now; with `node`, whether it can be retried or forked from there."""
-    return Answer({"actions": app.runs.actions(run_id, node)})
+    row = require_run(app.store, run_id)
+    start = Remedy(Action.START_SCHEDULED, {"name": row.name}) if row.kind == SCHEDULE else None
+    return Answer({"actions": app.runs.actions(run_id, node), "next": start and word_remedy(start, Door.HTTP)})
 
 
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)

@@ -208,6 +208,8 @@ class Placement:
     # The URL that gives a token for `client_id` and `client_secret`, and the scopes; None sends `text` at once.
     token_url: str | None = None
     scope: str = ""
+    # The key of the setting.
+    credential: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,6 +407,8 @@ class Http:
             if len(body) >= 2 * _MAX_BODY:  # enough to mask a secret across the end of the excerpt
                 break
         status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        if response.status_code == 401 and (sent := [each.credential for each in request.credentials]):
+            status += f"; sent: {', '.join(f'credentials.{name}' for name in sent)}"
         excerpt, received = self._excerpt(body), self._excerpt(body, _MAX_BODY)
         failure = HttpFailure(status, response.status_code, excerpt, received, address)
         if response.status_code in _PACED_STATUSES:

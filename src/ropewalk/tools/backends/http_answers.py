@@ -64,7 +64,8 @@ def read_answer(body: bytes, content_type: str, secrets: Secrets | None = None, 
     text = str(_masked(text, secrets))
     if address is not None and kind in PAGES:
         return StandIn(text, f"an answer of the type {kind} from {address}")
-    return StandIn(text, f"an answer of the type {kind} that is {why}") if is_json else text
+    source = "" if address is None else f", from {address},"
+    return StandIn(text, f"an answer of the type {kind} that is {why}{source}") if is_json else text
 
 
 def _masked(value: Json, secrets: Secrets | None) -> Json:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from ...errors import ConfigError, InvalidTool
 from ...values import Json, did_you_mean
@@ -155,19 +155,25 @@ class Providers(Source):
         http = Http(headers, place=place, max_bytes=room)
         deadline = loop.time() + _ALL_FETCH_TIMEOUT
 
-        async def fetch(url: str) -> bytes:
+        async def fetch(url: str) -> tuple[str, bytes]:
             nonlocal room
             try:
                 async with asyncio.timeout(min(_FETCH_TIMEOUT, deadline - loop.time())):
-                    _, body = await http.read(Request(method="GET", url=url, headers={"Accept": _ACCEPT}))
+                    kind, body = await http.read(Request(method="GET", url=url, headers={"Accept": _ACCEPT}))
             except TimeoutError as error:
                 raise ConfigError(f"{place}: {_shown(url)} did not answer within {_FETCH_TIMEOUT:g} s") from error
             room -= len(body)
             if room < 0:
                 raise ConfigError(f"{place}: its documents are larger than {document_reader.MAX_BYTES:,} bytes")
-            return body
+            return kind.partition(";")[0].strip().lower(), body
 
-        def parse(body: bytes, url: str) -> dict[str, Json]:
+        def parse(answer: tuple[str, bytes], url: str) -> dict[str, Json]:
+            kind, body = answer
+            if kind == "text/html":
+                message = f"{place}: openapi: {_shown(url)} is a page (text/html), not an OpenAPI document"
+                raise ConfigError(
+                    f"{message}; name the address of the document, such as {urljoin(_shown(url), '/openapi.json')}"
+                )
             return parse_fetched(body, _shown(url), f"{place}: openapi")
 
         def fetch_from_thread(url: str) -> dict[str, Json]:
@@ -180,12 +186,12 @@ class Providers(Source):
 
         try:
             try:
-                body = await fetch(address)
+                answer = await fetch(address)
             except HttpFailure as error:
                 message = f"{place}: the OpenAPI document cannot be read: {_answered(address, error)}"
                 raise ConfigError(message) from error
             # A large document takes seconds: a thread keeps the event loop free.
-            tools: list[Tool] = await threads.run(lambda: read_document(parse(body, address), fetch_from_thread))
+            tools: list[Tool] = await threads.run(lambda: read_document(parse(answer, address), fetch_from_thread))
         finally:
             await http.close()
         return tools

@@ -162,7 +162,7 @@ class SecurityRules:
             return self._text(name, credential, str(where), header, "")
         scheme_name = str(scheme.get("scheme", "")).lower() if kind == "http" else "bearer"
         if scheme_name == "basic":
-            return Placement(where="header", name=header, text=lambda texts: _basic(texts, name))
+            return Placement(where="header", name=header, text=lambda texts: _basic(texts, name), credential=name)
         if isinstance(credential, dict) and "client_id" in credential:
             return self._client(name, scheme, credential, scopes)
         prefix = "Bearer " if scheme_name == "bearer" else f"{scheme.get('scheme')} "
@@ -171,7 +171,7 @@ class SecurityRules:
     def _text(self, name: str, credential: Any, where: str, target: str, prefix: str) -> Placement | str:
         if not isinstance(credential, str):
             return f"a text as credentials.{name}"
-        return Placement(where=where, name=target, text=lambda texts: prefix + texts[name])
+        return Placement(where=where, name=target, text=lambda texts: prefix + texts[name], credential=name)
 
     def _client(self, name: str, scheme: Mapping[str, Any], credential: Any, scopes: Any) -> Placement | str:
         flows = scheme.get("flows")
@@ -193,6 +193,7 @@ class SecurityRules:
             text=lambda texts: _client_basic(texts, name),
             token_url=url,
             scope=scope,
+            credential=name,
         )
 
 
