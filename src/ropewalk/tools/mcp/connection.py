@@ -222,6 +222,11 @@ class Connection:
         if self._child is not None:
             self._child.kill()
 
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """The tools of the last list that the settings let nobody use."""
+        return self._listing.switched_off
+
     # --- the owner task
 
     async def _run(self, delay: float) -> None:
