@@ -39,9 +39,9 @@ class Failures(dict[str, str]):
     def record(self, name: str, error: BaseException, *usual_key: str) -> None:
         """Keep the error of a source, with the place of the setting that it names, or else of its usual key."""
         problems: Sequence[Problem] = [Problem(path="", message=str(error) or type(error).__name__)]
-        key = usual_key
         if isinstance(error, ConfigError):
-            problems, key = error.problems, error.key or usual_key
+            problems = error.problems
+        key = getattr(error, "key", ()) or usual_key
         if (where := self.places.get(prefix_of(name))) is not None:
             problems = [each if each.place else _placed(each, name, where, key) for each in problems]
         text = "\n".join(map(render_problem, problems))

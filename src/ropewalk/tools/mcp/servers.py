@@ -39,7 +39,7 @@ from .config import SWITCHED_OFF, ServerConfig, server_config
 from .connection import Connection, copy_error
 from .listing import Judge
 from .local_client import LocalClient, OnElicit, OnSample
-from .login import Show, log_in, log_out
+from .login import Show, log_in, log_out, require_address
 from .login_errors import LoginRequired
 from .negotiation import LEGACY
 from .questions import CAPABILITY
@@ -310,6 +310,7 @@ class McpServers:
             NotFound: The server does not exist.
         """
         link, challenge = self._link(server_name), ""
+        require_address(link.config)
         try:
             await self.connect(server_name)
             if scope is None:
