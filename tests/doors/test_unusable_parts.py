@@ -45,7 +45,13 @@ async def test_each_unusable_part_has_one_line(tmp_path: Path, capsys: pytest.Ca
             await until(is_complete)
         parts.report()  # writes nothing twice
         lines = (written + capsys.readouterr().err).splitlines()
-    assert sum(line.startswith("! time: MCP server 'time': no program 'no-such-program'") for line in lines) == 1
+    assert (
+        sum(
+            line.startswith("! time: ") and ": MCP server 'time': no program 'no-such-program'" in line
+            for line in lines
+        )
+        == 1
+    )
     assert sum(line.startswith("! pets: provider 'pets' at http://127.0.0.1:1: ") for line in lines) == 1
     assert sum("ropewalk.toml:7:1: [selector] model: " in line for line in lines) == 1
 
