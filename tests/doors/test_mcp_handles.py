@@ -114,7 +114,8 @@ def test_read_value_refuses_what_is_no_handle() -> None:
                     ({"value": "x", "offset": -1}, "offset: -1 is less than the minimum of 0"),
                 ):
                     refused = await client.call_tool("read_value", arguments)
-                    assert refused.is_error and refused.content[0].text.endswith(message)
+                    assert refused.is_error
+                    assert refused.content[0].text.endswith(message)
                 kept = await app.plans.run_plan("return [1]")
                 path = await client.call_tool("read_value", {"value": f"{kept['runId']}/result", "path": "$["})
                 assert path.content[0].text.startswith("path: ")

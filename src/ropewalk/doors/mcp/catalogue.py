@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ...errors import ExecutionFailed, InvalidInput, OutputValidationFailed, StoreError
 from ...journal.address import run_sync_in_thread
 from ...journal.tool_usage import current_source
+from ...schema import compile_schema
 from ...select.search import (
     HOW_TO_ASK,
     LIMIT,
@@ -38,7 +39,6 @@ from ...select.search import (
     read_search,
 )
 from ...select.selector import Selector
-from ...schema import compile_schema
 from ...tools.mcp.requests import ServerRefused
 from ...tools.reserved import why_reserved_is_missing
 from ...values import Json, did_you_mean
