@@ -16,7 +16,7 @@ from ropewalk import App
 from ropewalk.config.project import read_config
 from ropewalk.config.servers_file import read_servers_file
 from ropewalk.config.trust import answer_of, distrust, remember_answer, trust_folder
-from ropewalk.errors import ConfigError, RopewalkError, ToolNotFound
+from ropewalk.errors import ConfigError, NotFound, RopewalkError, ToolNotFound
 from ropewalk.tools.mcp.config import server_config
 
 SHIFTY = Path(__file__).parent / "mcp_servers" / "shifty.py"
@@ -174,6 +174,32 @@ def test_tools_that_the_file_switches_off_are_neither_listed_nor_called(tmp_path
                 await app.call_tool("s:drop", {})
             with pytest.raises(ToolNotFound, match="switch it off"):
                 await app.toolbox.mcp.call_tool("s", "drop", {})
+
+    asyncio.run(case())
+
+
+def test_a_misspelt_tool_of_a_filter_is_reported_with_its_line(tmp_path: Path) -> None:
+    tools = [{"name": name, "description": "", "inputSchema": {"type": "object"}} for name in ("look", "drop", "find")]
+    (tmp_path / "tools.json").write_text(json.dumps(tools))
+    python = {"command": fork_server.program("python"), "args": [str(SHIFTY), str(tmp_path / "tools.json")]}
+    write(tmp_path, s={**python, "disabledTools": ["dorp", "f*"]}, t={**python, "includeTools": ["fnd", "x_*"]})
+    agree(tmp_path)
+    line = f"[mcp.u]\ncommand = {json.dumps(python['command'])}\nargs = {json.dumps(python['args'])}\n"
+    (tmp_path / "ropewalk.toml").write_text(f'{line}tools = [\n  "look",\n  "drpo",\n]\n')
+
+    async def case() -> None:
+        async with App.open(tmp_path, store="memory") as app:
+            await app.connect()
+            failures, file = app.toolbox.failures, (tmp_path / ".mcp.json").read_text()
+            assert set(failures) == {"s:dorp", "t:fnd", "t:x_*", "u:drpo"}
+            assert "'dorp' matches no tool of the server; did you mean 'drop'?" in failures["s:dorp"]
+            for id, text in (("s:dorp", '"dorp"'), ("t:x_*", '"x_*"')):
+                assert f".mcp.json:1:{file.index(text) + 1}: " in failures[id]
+            assert "ropewalk.toml:6:3: 'drpo' matches no tool" in failures["u:drpo"]
+            assert set(app.toolbox.ids()) >= {"s:look", "s:drop", "u:look"}
+            # A tool that the misspelt name means says why it is missing.
+            with pytest.raises(NotFound, match=r"switch it off .*; .*ropewalk.toml:6:3: 'drpo' matches no tool"):
+                await app.toolbox.find("u:drop")
 
     asyncio.run(case())
 

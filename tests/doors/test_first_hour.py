@@ -80,10 +80,12 @@ def test_mcp_offers_the_flows_of_a_fresh_project_and_says_how_many(project: Any)
     assert asyncio.run(list_tools(home)) == ["favourite-word"]
     assert serve_mcp(home) == "offering 1 flow: favourite-word\n"
     (home / "broken.yaml").write_text("kind: chain\nnodes: [{id: a, type: tol}]\n")
-    assert serve_mcp(home).splitlines() == [
-        "offering 1 flow: favourite-word",
-        "not offered: broken.yaml; `ropewalk validate FILE` shows why",
-    ]
+    not_offered = "not offered: broken.yaml; `ropewalk validate FILE` shows why"
+    assert serve_mcp(home).splitlines() == ["offering 1 flow: favourite-word", not_offered]
+    for file in home.glob("*.yaml"):
+        if file.name != "broken.yaml":
+            file.unlink()
+    assert serve_mcp(home).splitlines() == ["offering no flows: none of the definitions is valid", not_offered]
 
 
 def test_mcp_says_that_a_directory_without_definitions_offers_nothing(tmp_path: Path) -> None:

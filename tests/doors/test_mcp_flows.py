@@ -172,6 +172,10 @@ def test_a_run_that_waits_says_for_what_and_the_same_call_has_the_result_later(s
             assert resumed.structured_content["result"]["up"] == "SENT"
             unknown = await mcp.call_tool("here", "resume_run", {"runId": "nobody's"})
             assert "there is no run" in text(unknown)
+            for arguments in ({"runid": run}, {}):
+                wrong = await mcp.call_tool("here", "resume_run", arguments)
+                assert wrong.is_error
+                assert '"runId" is a required property' in text(wrong)
 
     asyncio.run(case())
 

@@ -110,11 +110,12 @@ def test_read_value_refuses_what_is_no_handle() -> None:
                         {"value": "nobody/result"},
                         "value: there is no value 'nobody/result'; use the `$value` of a handle",
                     ),
-                    ({"value": 1}, "value and path: must be texts"),
-                    ({"value": "x", "offset": -1}, "offset: must be an integer of 0 or more"),
+                    ({"value": 1}, 'value: 1 is not of type "string"'),
+                    ({"value": "x", "offset": -1}, "offset: -1 is less than the minimum of 0"),
                 ):
                     refused = await client.call_tool("read_value", arguments)
-                    assert (refused.is_error, refused.content[0].text) == (True, message)
+                    assert refused.is_error
+                    assert refused.content[0].text.endswith(message)
                 kept = await app.plans.run_plan("return [1]")
                 path = await client.call_tool("read_value", {"value": f"{kept['runId']}/result", "path": "$["})
                 assert path.content[0].text.startswith("path: ")

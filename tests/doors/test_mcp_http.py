@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
 from mcp_project import COMMAND, ERAS, Served, environment, served
 
 import fork_server
@@ -44,6 +46,7 @@ class Listening:
     url: str
     said: list[str]
     process: subprocess.Popen[str]
+    lines: queue.Queue[str]
 
     def client(self, era: str) -> McpServers:
         servers = McpServers()
@@ -72,7 +75,7 @@ def listening(served: Served, *words: str, token: str | None = TOKEN) -> Iterato
         while not (said and said[-1].startswith(("clients send", "no token"))):
             said.append(lines.get(timeout=60).rstrip())
         url = next(line for line in said if line.startswith("MCP server at ")).rpartition(" ")[2]
-        yield Listening(url, said, process)
+        yield Listening(url, said, process, lines)
     finally:
         if process.poll() is None:
             process.terminate()
@@ -204,3 +207,30 @@ def test_another_name_is_served_when_it_is_allowed(served: Served) -> None:
     with listening(served, "--allow-host", "ship.example") as found:
         headers: dict[str, Any] = {**AUTHORIZED, "host": "ship.example"}
         assert httpx2.post(found.url, json=INITIALIZE, headers=headers).status_code == 200
+
+
+def test_the_official_client_gets_a_result_that_is_too_large_for_an_event(here: Listening) -> None:
+    text = "a" * 3_000_000
+
+    async def case() -> None:
+        async with (
+            httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}, timeout=None) as http,
+            streamable_http_client(here.url, http_client=http) as (read, write),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            result = await session.call_tool("shout", {"text": text})
+            assert result.structured_content == {"result": text.upper()}
+
+    asyncio.run(case())
+
+
+def test_a_wrong_path_is_refused_with_the_right_one_and_logged(served: Served) -> None:
+    with listening(served) as here:
+        for path in ("/mpc", "/"):
+            answer = httpx2.post(here.url.replace("/mcp", path), json=INITIALIZE, headers=AUTHORIZED)
+            assert (answer.status_code, answer.json()["error"]["kind"]) == (404, "NotFound")
+            assert "the MCP server is at /mcp" in answer.json()["error"]["message"]
+        assert httpx2.post(here.url, json=INITIALIZE, headers=AUTHORIZED).status_code == 200
+        while not any("refused POST /mpc from 127.0.0.1: there is nothing at this path" in line for line in here.said):
+            here.said.append(here.lines.get(timeout=60))

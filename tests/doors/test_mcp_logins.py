@@ -7,7 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from urllib.request import Request, urlopen
 
 import httpx2
@@ -58,7 +60,7 @@ def failure(home: Path, *words: str) -> str:
 def test_a_project_logs_in_runs_and_logs_out(project: Path, process: HttpServer) -> None:
     remedy = "to log in: ropewalk tools login guarded"
     _, listed, _ = ropewalk(project, "tools", "ls")
-    assert f"! guarded: MCP server 'guarded' wants a login (HTTP 401); {remedy}" in listed
+    assert f": MCP server 'guarded' wants a login (HTTP 401); {remedy}" in listed
     assert remedy in failure(project, "tools", "call", "guarded:who")
     assert remedy in failure(project, "run", "who.yaml")
     assert remedy in ropewalk(project, "doctor")[1]
@@ -109,3 +111,60 @@ def test_the_gateway_never_passes_the_token_of_its_client_on(project: Path, proc
         headers = json.load(seen)["headers"]
     assert headers["authorization"].startswith("Bearer ")
     assert TOKEN not in json.dumps(headers)
+
+
+REFUSED = """
+[mcp.keyed]
+url = "URL/401?key=sesame"
+headers = { X-Key = "wrong" }
+[mcp.open]
+url = "URL/401"
+[mcp.broken]
+url = "URL/500"
+[mcp.astray]
+url = "URL/mpc"
+[mcp.down]
+url = "http://127.0.0.1:1/mcp"
+"""
+BODY = b'{"error": "the key of sesame is not known"}'
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Answers each request with the status in its path, or with 404."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        number = self.path[1:4]
+        self.send_response(int(number) if number.isdecimal() else 404)
+        self.send_header("content-length", str(len(BODY)))
+        self.end_headers()
+        self.wfile.write(BODY)
+
+    do_GET = do_POST
+
+    def log_message(self, *_: object) -> None:
+        """Write nothing."""
+
+
+def test_a_server_that_refuses_is_named_with_its_answer_and_the_line(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as http:
+        Thread(target=http.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{http.server_port}"
+        (tmp_path / "ropewalk.toml").write_text(REFUSED.replace("URL", url))
+        _, listed, _ = ropewalk(tmp_path, "tools", "ls")
+        logins = {name: failure(tmp_path, "tools", "login", name) for name in ("keyed", "open", "broken", "down")}
+        http.shutdown()
+    answer = f"from {url}/%s: {BODY.decode()}"
+    for name, text in {
+        "keyed": f"ropewalk.toml:4:1: MCP server 'keyed': HTTP 401 Unauthorized {answer % 401}; "
+        "`headers` were sent (X-Key): check the key in them",
+        "open": f"ropewalk.toml:6:1: MCP server 'open': HTTP 401 Unauthorized {answer % 401}; "
+        "a key in `headers` is probably missing",
+        "broken": f"ropewalk.toml:8:1: MCP server 'broken': HTTP 500 Internal Server Error {answer % 500}",
+        "astray": f"ropewalk.toml:10:1: MCP server 'astray': HTTP 404 Not Found {answer % 'mpc'}; "
+        "the path of an MCP server is often /mcp",
+        "down": "ropewalk.toml:12:1: MCP server 'down' could not be reached at http://127.0.0.1:1/mcp",
+    }.items():
+        assert f"! {name}: {text}" in listed
+        # The login says the same, without a traceback.
+        assert name not in logins or logins[name].startswith(f"error: {text}")

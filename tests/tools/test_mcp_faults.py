@@ -25,10 +25,10 @@ sys.path.remove(str(SERVERS))
 
 HEARD = {
     # at the first request
-    "unauthorised": r"wants a login \(HTTP 401\)",
-    "forbidden": "HTTP 403 Forbidden",
-    "not_found": "HTTP 404 Not Found",
-    "broken": "HTTP 500 Internal Server Error",
+    "unauthorised": "HTTP 401 Unauthorized from .*; a key in `headers` is probably missing",
+    "forbidden": "HTTP 403 Forbidden from .*; a key in `headers` is probably missing",
+    "not_found": "HTTP 404 Not Found from http://.*/not_found.*; the path of an MCP server is often /mcp",
+    "broken": "HTTP 500 Internal Server Error from http",
     "busy": "HTTP 429 Too Many Requests",
     "page": "Unexpected content type: text/html",
     "elsewhere": "Redirect to http://127.0.0.1:1/there not followed",
@@ -41,7 +41,7 @@ HEARD = {
     "text_error": "tool 'go': its answer cannot be read: result: Field required; it sent: {'jsonrpc'",
     "deep": "tool 'go': its answer cannot be read: Invalid JSON: recursion limit exceeded",
     "accepted": "server answered a request with 202 Accepted",
-    "unauthorised_later": r"wants a login \(HTTP 401\)",
+    "unauthorised_later": "tool 'go': HTTP 401 Unauthorized from http[^ ]*/unauthorised_later",
     "no_json_event": "tool 'go': its answer cannot be read: Invalid JSON: key must be a .* it sent: '{not json'",
     "null_event": "tool 'go': its answer cannot be read: result: Input should be an object",
     "cut": "lost the connection to .*: SSE stream ended without a response",

@@ -15,7 +15,7 @@ import pytest
 
 from ropewalk import App, Toolbox
 from ropewalk.events import Event
-from ropewalk.tools.mcp.login_errors import LoginRequired
+from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.mcp.servers import McpServers
 
 pytestmark = pytest.mark.process
@@ -168,7 +168,7 @@ def test_a_refusal_in_a_session_that_is_known_is_the_failure_of_the_call(forgetf
         async with forgetful.client() as mcp:
             await mcp.connect("s")
             forgetful.refused = "tools/call"
-            with pytest.raises(Exception, match="login" if loss == "401" else "tool 'read': "):
+            with pytest.raises(Exception, match="tool 'read': "):
                 await mcp.call_tool("s", "read")
             assert (forgetful.asked["read"], forgetful.asked["ping"], forgetful.asked["initialize"]) == (1, 1, 1)
 
@@ -237,7 +237,7 @@ def test_a_session_that_cannot_come_back_says_why(forgetful: Forgetful) -> None:
                 await mcp.call_tool("s", "write")
         assert (forgetful.executed["write"], forgetful.asked["write"]) == (0, 1)
 
-    asyncio.run(case("401", 401, LoginRequired, "wants a login"))
+    asyncio.run(case("401", 401, ServerRefused, "HTTP 401"))
     asyncio.run(case("404", 503, Exception, "HTTP 503"))
     asyncio.run(case("503", 503, ConnectionError, "may have executed it"))
 

@@ -718,7 +718,7 @@ def test_the_list_of_tools_names_what_is_left_out_on_request(tmp_path: Path) -> 
     (tmp_path / "api.json").write_text(json.dumps(source))
     (tmp_path / "ropewalk.toml").write_text('[providers.p]\nopenapi = "api.json"\nexclude = ["no"]\n')
     short, long = ls(project=tmp_path), ls(left_out=True, project=tmp_path)
-    assert "2 operations are left out; --left-out gives the reasons" in short.text
+    assert "2 tools are left out; --left-out gives the reasons" in short.text
     assert "p:bad" not in short.text
     assert "- p:bad: GET /b: parameter 'None': in must be path" in long.text
     assert "- p:no: GET /c: the setting exclude names it ('no')" in long.text

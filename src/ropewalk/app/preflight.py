@@ -107,6 +107,7 @@ class Cards:
         return (
             self.broken.get(tool_id)
             or failures.get(tool_id)
+            or self.toolbox.left_out.get(tool_id)
             or failures.get(space)
             or self.toolbox.why_missing(tool_id)
         )

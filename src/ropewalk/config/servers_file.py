@@ -271,7 +271,7 @@ class _Reader:
                 self.warnings.append(f"{self._place(where)}: server {written_name!r} is called {name!r} here")
             self._warn_of_unread(name, where, entry)
             self.servers[name] = settings
-            self.places[name] = partial(self._locate, *where)
+            self.places[name] = partial(self._locate_setting, where, entry)
 
     def _warn_of_unread(self, name: str, where: tuple[Any, ...], entry: Mapping[str, Any]) -> None:
         """Warn of each part of a server that is not read."""
@@ -315,6 +315,19 @@ class _Reader:
         if self.document.form == "toml":
             return self._toml.place_of(tuple(map(str, path)))
         return self.document.locate("".join(f"[{part!r}]" for part in path), at_key=True)
+
+    def _locate_setting(self, where: tuple[Any, ...], entry: Mapping[str, Any], *path: Any) -> Place:
+        """Return the place of a setting, or of a tool that it names, in the spelling of the file."""
+        if len(path) == 2 and path[0] in ("tools", "exclude_tools"):
+            for key in (*_ALLOWED_TOOLS, *_EXCLUDED_TOOLS):
+                names = entry.get(key)
+                if isinstance(names, (dict, list)) and path[1] in names:
+                    path = (key, names.index(path[1]) if isinstance(names, list) else path[1])
+                    break
+                if names == path[1]:
+                    path = (key,)
+                    break
+        return self._locate(*where, *path)
 
     @cached_property
     def _toml(self) -> TomlFile:

@@ -208,7 +208,7 @@ class AuthMiddleware:
         headers = {name.lower(): value for name, value in reversed(scope["headers"])}
         refused = self._refused(headers)
         if refused is not None:
-            await _answer(send, *refused)
+            await refuse(scope, send, *refused)
             return
         way_in = self._way_in(scope)
         if way_in is not None and self._token is not None:
@@ -218,15 +218,13 @@ class AuthMiddleware:
         scope[SESSIONS], scope[SESSION] = self._sessions, None
         refused = self._stranger(scope, headers)
         if refused is not None:
-            address = (scope.get("client") or ("an unknown address",))[0]
-            path = escape_invisible(scope["path"])
-            log.warning("refused %s %s from %s: %s", scope["method"], path, address, refused[2].partition(";")[0])
             if self._lost is not None and refused[0] == 401 and b"text/html" in headers.get(b"accept", b""):
                 heading = _HEADINGS.get(refused[2].partition(";")[0], _NO_TOKEN)
                 page = at_root(self._lost.replace(_NO_TOKEN, heading), scope)
+                _log_refusal(scope, refused[2])
                 await _send(send, 401, b"text/html; charset=utf-8", page)
             else:
-                await _answer(send, *refused)
+                await refuse(scope, send, *refused)
             return
         body = _Body(receive, self._max_bytes)
         client = scope.get("client")
@@ -352,6 +350,18 @@ async def _send_in_pieces(send: Send, message: Message) -> None:
         piece = bytes(body[begin : begin + _PIECE])
         more = begin + _PIECE < len(body) or message.get("more_body", False)
         await send({"type": "http.response.body", "body": piece, "more_body": more})
+
+
+async def refuse(scope: Scope, send: Send, status: int, kind: str, message: str) -> None:
+    """Log a request that is refused, and answer it."""
+    _log_refusal(scope, message)
+    await _answer(send, status, kind, message)
+
+
+def _log_refusal(scope: Scope, message: str) -> None:
+    address = (scope.get("client") or ("an unknown address",))[0]
+    path = escape_invisible(scope["path"])
+    log.warning("refused %s %s from %s: %s", scope["method"], path, address, message.partition(";")[0])
 
 
 async def _answer(send: Send, status: int, kind: str, message: str) -> None:

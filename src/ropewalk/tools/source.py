@@ -40,10 +40,10 @@ class Failures(dict[str, str]):
         from ..source.document import render_problem  # few processes have a source that fails
 
         problems: Sequence[Problem] = [Problem(path="", message=str(error) or type(error).__name__)]
-        key = usual_key
         if isinstance(error, ConfigError):
-            problems, key = error.problems, error.key or usual_key
-        if (where := self.places.get(name)) is not None:
+            problems = error.problems
+        key = getattr(error, "key", ()) or usual_key
+        if (where := self.places.get(prefix_of(name))) is not None:
             problems = [each if each.place else _placed(each, name, where, key) for each in problems]
         text = "\n".join(map(render_problem, problems))
         self[name] = Reason(text, getattr(error, "remedy", None), problems[0].place)

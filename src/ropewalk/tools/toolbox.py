@@ -111,7 +111,7 @@ class Toolbox(Index):
         self.broken: dict[str, str] = {}
         """Why a flow of the project is not the tool that its name means, by id."""
         self.left_out: dict[str, str] = {}
-        """The operations of OpenAPI documents that are left out, by id, each with the reason."""
+        """Tools that settings or OpenAPI documents leave out, by id, each with the reason."""
         self.shortened: dict[str, str] = {}
         """The operations whose answer is checked in part, by id, each with what is not checked."""
         self.refused: dict[str, str] = {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ...errors import NotFound
+from ...errors import NotFound, RopewalkError
 from ...source.document import escape_invisible
 from ...values import did_you_mean
 from .dispatch import Answer, UsageError
@@ -44,6 +44,8 @@ def login(
     """Log in at an MCP server in a browser. Runs use the login until it ends or `tools logout` deletes it."""
 
     async def work(app: App, _: Interrupts) -> Answer:
+        from ...tools.mcp.requests import ServerRefused  # loaded late: its imports take long
+
         servers = _servers(app, server)
 
         async def show(address: str, loopback: Loopback) -> None:
@@ -53,6 +55,9 @@ def login(
 
         try:
             was_needed = await servers.client.log_in(server, show, scope=scope)
+        except (ServerRefused, ConnectionError, TimeoutError) as error:
+            # The reason that every list of servers shows, which begins with the line of the settings.
+            raise RopewalkError(app.toolbox.failures.get(server) or str(error)) from error
         finally:
             _stop_pasting()
         await servers.forget_list(server)

@@ -348,7 +348,8 @@ def _announce_flows(flows: Flows, home: Path) -> None:
     if names:
         notify(f"offering {len(names)} {'flow' if len(names) == 1 else 'flows'}: {', '.join(names)}")
     else:
-        notify(f"offering no flows: {_no_definitions(home)}")
+        why = "none of the definitions is valid" if flows.broken else _no_definitions(home)
+        notify(f"offering no flows: {why}")
     if flows.broken:
         broken_names = ", ".join(os.path.relpath(name, home) if os.path.isabs(name) else name for name in flows.broken)
         notify(f"not offered: {broken_names}; `ropewalk validate FILE` shows why")

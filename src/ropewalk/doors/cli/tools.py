@@ -68,7 +68,7 @@ async def all_connected(app: App) -> None:
 
 
 LeftOut: TypeAlias = Annotated[
-    bool, Parameter(negative=(), help="Also list the operations of OpenAPI documents that are left out, and why.")
+    bool, Parameter(negative=(), help="Also list the tools that settings or OpenAPI documents leave out, and why.")
 ]
 
 
@@ -132,7 +132,7 @@ def _left_out_lines(app: App, is_listed: bool) -> list[str]:
     if is_listed:
         parts = [f"~ {name}: {what}" for name, what in app.toolbox.shortened.items()]
         return [escape_invisible(line) for line in [*(f"- {name}: {why}" for name, why in reasons.items()), *parts]]
-    plural = "operation is left out" if len(reasons) == 1 else "operations are left out"
+    plural = "tool is left out" if len(reasons) == 1 else "tools are left out"
     return [f"{len(reasons)} {plural}; --left-out gives the reasons"] if reasons else []
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ...errors import ExecutionFailed, InvalidInput, OutputValidationFailed, StoreError
 from ...journal.address import run_sync_in_thread
 from ...journal.tool_usage import current_source
+from ...schema import compile_schema
 from ...select.search import (
     HOW_TO_ASK,
     LIMIT,
@@ -118,6 +119,8 @@ class Finder:
 
         # The selector learns how it did for `request`, or for the request that it was found by.
         request = request or asked.found_by.pop(tool.id, None)
+        if tool.checked and (problems := compile_schema(tool.input_schema).problems(args, "")):
+            raise InvalidInput(problems)
         try:
             result = await tool.call(args, asked)
         except Exception as error:
@@ -204,6 +207,7 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder, connecting: lis
     return ExposedTool(
         id=FIND,
         wanted=FIND,
+        checked=True,
         description=f"Finds tools of this server. {HOW_TO_ASK} The best results have an input schema and a score (0 to "
         f"1: how sure it fits), the others are one line each; search for a name to get its schema. Call the tools with "
         f"{CALL}.",
@@ -245,15 +249,14 @@ def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> E
         if tool is None:
             hint = unknown_tool_hint(str(name), tools, otherwise=f"ask {FIND}")
             return failed(f"name: there is no tool {name!r}{hint}", {"kind": "NotFound"})
-        if not isinstance(arguments, dict):
-            return failed("arguments: must be an object that matches the tool's input schema", {"kind": "InvalidInput"})
-        if request is not None and not (isinstance(request, str) and request.strip()):
+        if request is not None and not request.strip():
             return failed("request: must be the query with which the tool was found", {"kind": "InvalidInput"})
         return await finder.handles.shorten(await finder.call(tool, arguments, asked, request))
 
     return ExposedTool(
         id=CALL,
         wanted=CALL,
+        checked=True,
         description=f"Calls a tool that {FIND} has found. Read a large result with {READ}.",
         input_schema={
             "type": "object",

@@ -435,11 +435,8 @@ class Flows:
 
     def _offer_resume(self) -> ExposedTool:
         async def call(args: dict[str, Json], asked: CallContext) -> Any:
-            run_id = args.get("runId")
-            app = self._app
-            row = None
-            if isinstance(run_id, str):
-                row = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
+            run_id, app = str(args["runId"]), self._app
+            row = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
             # A run of another project counts as unknown: an id must not give access to it.
             if row is None or (row.context or {}).get("project") != app.project:
                 return failed(f"runId: there is no run {run_id!r}", {"kind": "NotFound"})
@@ -452,6 +449,7 @@ class Flows:
         return ExposedTool(
             id=f"flows/{RESUME}",
             wanted=RESUME,
+            checked=True,
             description="Continues a run that waited for an approval, an event or an answer, and returns its result.",
             input_schema={
                 "type": "object",

@@ -90,6 +90,7 @@ class ResultHandles:
         return ExposedTool(
             id=READ,
             wanted=READ,
+            checked=True,
             description='Reads a large result, given as {"$value": ...}: all of it, or the part that you need.',
             input_schema=_INPUT,
             output_schema=_OUTPUT,
@@ -119,11 +120,7 @@ class ResultHandles:
         return answer["result"]
 
     async def _read(self, args: dict[str, Json], asked: CallContext) -> Any:
-        place, path, offset = args.get("value"), args.get("path", _ALL), args.get("offset", 0)
-        if not isinstance(place, str) or not isinstance(path, str):
-            return failed("value and path: must be texts", {"kind": "InvalidInput"})
-        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-            return failed("offset: must be an integer of 0 or more", {"kind": "InvalidInput"})
+        place, path, offset = str(args["value"]), str(args.get("path", _ALL)), int(str(args.get("offset", 0)))
         try:
             text = await run_sync_in_thread(self._app.store, lambda: self._text(place, path))
         except NotFound:

@@ -66,6 +66,8 @@ class ExposedTool:
     task: PrepareTask | None = None
     # It runs only as a task.
     task_only: bool = False
+    # Its arguments are checked against `input_schema` before `call` gets them: nothing else checks them.
+    checked: bool = False
     # It is also a prompt.
     prompt: bool = False
     # The flow that it runs; None if it is not a flow.

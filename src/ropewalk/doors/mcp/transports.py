@@ -25,7 +25,8 @@ from typing import Final
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...tools.mcp.transports import StdioStreams
-from ..security import AuthMiddleware, Site, serve_until_cancelled
+from ..security import AuthMiddleware, Receive, Scope, Send, Site, refuse, serve_until_cancelled
+from .large_answers import LargeAnswers
 from .server import McpDoor
 from .session_limit import SessionLimit
 
@@ -216,4 +217,12 @@ def _site(door: McpDoor, max_sessions: int) -> Site:
         max_request_body_size=_MOST_BYTES,
         max_sessions=max_sessions,
     )
-    return SessionLimit(site, max_sessions)
+    limited = LargeAnswers(SessionLimit(site, max_sessions))
+
+    async def at_path(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].rstrip("/") != PATH:
+            await refuse(scope, send, 404, "NotFound", f"there is nothing at this path; the MCP server is at {PATH}")
+        else:
+            await limited(scope, receive, send)
+
+    return at_path

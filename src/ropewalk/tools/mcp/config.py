@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -29,6 +29,7 @@ _STDIO: Final = ("command", "args", "env", "cwd")
 _HTTP: Final = ("url", "headers", "auth")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BREAKS: Final = re.compile(r"[\0\r\n]")
+SWITCHED_OFF: Final = "the settings of its server switch it off (tools, exclude_tools)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +68,24 @@ class ServerConfig:
 
     def offers(self, tool: str) -> bool:
         """Return True if the settings let a tool be used."""
-        is_allowed = self.tools is None or any(tool == name or fnmatchcase(tool, name) for name in self.tools)
-        return is_allowed and not any(tool == name or fnmatchcase(tool, name) for name in self.exclude_tools)
+        is_allowed = self.tools is None or any(_matches(tool, name) for name in self.tools)
+        return is_allowed and not any(_matches(tool, name) for name in self.exclude_tools)
+
+    def unmatched(self, tools: Collection[str]) -> Iterator[ConfigError]:
+        """Yield an error for each name and pattern of the settings that matches none of these tools."""
+        for key in ("tools", "exclude_tools"):
+            for name in getattr(self, key) or ():
+                if name != "*" and not any(_matches(tool, name) for tool in tools):
+                    near = did_you_mean(name, tools)
+                    message = f"{name!r} matches no tool of the server" + (f"; did you mean {near!r}?" if near else "")
+                    yield ConfigError(message).at_key(key, name)
 
     def __str__(self) -> str:
         return f"MCP server {self.name!r}"
+
+
+def _matches(tool: str, name: str) -> bool:
+    return tool == name or fnmatchcase(tool, name)
 
 
 def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:

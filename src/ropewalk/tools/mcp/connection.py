@@ -22,6 +22,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from ...config.secrets import Secrets
 from ...config.settings import WAIT
@@ -32,7 +33,7 @@ from ..definition import Definition
 from ..printed_end import printed_end
 from ..raw_result import RawResult, shortened
 from ..signature import hash_key
-from .auth_settings import resolved_auth
+from .auth_settings import LOGIN, NO_AUTH, resolved_auth
 from .call_client import CallClient, ask_client, can_ask, only_client
 from .call_output import CallOutput
 from .config import ServerConfig, resolved
@@ -79,6 +80,8 @@ _SDK_LOGGERS: Final = (
 )
 _MAX_INPUT_ROUNDS: Final = 10  # results of one call that ask for input
 _MAX_LAST_LINES: Final = 1_500  # characters of stderr in an error, which people see whole
+_MAX_BODY: Final = 300  # characters of a refusal in an error
+_RETRYABLE_STATUSES: Final = (408, 409, 425, 429)
 _MAX_OUTPUT: Final = 4_000  # characters of stderr in the stack of a failure
 _LOG_WINDOW: Final = 60.0  # seconds
 _MAX_LOG_LINES: Final = 5  # per server and window
@@ -221,6 +224,11 @@ class Connection:
         self.error = self.error or ConnectionError(f"{self.config}: its event loop was closed")
         if self._child is not None:
             self._child.kill()
+
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """The tools of the last list that the settings let nobody use."""
+        return self._listing.switched_off
 
     # --- the owner task
 
@@ -588,12 +596,36 @@ class Connection:
             failure = Undelivered(self._describe(f"could not be reached at {self._address()}: {message}"))
         elif _is_lost(error):
             failure = ConnectionError(self._describe(f"lost the connection to {self._address()}: {message}"))
+        elif (answer := getattr(error, "answer", None)) is not None:
+            failure = self._explain_refusal(answer, message, code, tool)
         else:
             tool_prefix = f"tool {tool!r}: " if tool else ""
             remedy = elicitation_remedy(message)
             text = self._describe(f"{tool_prefix}{message} (code {code}){remedy}", ":", tail=False)
             failure = ServerRefused(text, code=code, data=data)
         failure.__cause__ = error
+        return failure
+
+    def _explain_refusal(self, answer: Mapping[str, Any], message: str, code: int, tool: str) -> ServerRefused:
+        """Return the failure of a request that a status of HTTP refused: who answered what, and what may be wrong."""
+        status, body, hint = answer["status"], " ".join(self.secrets.redact_error(answer["body"]).split()), ""
+        if body.startswith("<"):  # a page for people
+            title = re.search(r"<title>(.*?)</title>", body, re.IGNORECASE)
+            body = title[1].strip() if title else ""
+        if status in (401, 403) and self.config.headers:
+            hint = f"; `headers` were sent ({', '.join(self.config.headers)}): check the key in them"
+        elif self.is_ready:
+            pass  # the address and the key were right before
+        elif status in (401, 403) and not self.secrets.named and self.config.auth.kind in (LOGIN, NO_AUTH):
+            hint = "; a key in `headers` is probably missing"
+        elif status in (404, 405) and not urlsplit(self.config.url).path.endswith("/mcp"):
+            hint = "; the path of an MCP server is often /mcp"
+        excerpt = f": {body[:_MAX_BODY]}{'…' if len(body) > _MAX_BODY else ''}" if body else ""
+        tool_prefix = f"tool {tool!r}: " if tool else ""
+        text = f"{tool_prefix}{message} from {self._address()}{excerpt}{hint}"
+        failure = ServerRefused(self._describe(text, ":", tail=False), code=code)
+        failure.retryable = failure.retryable and (status >= 500 or status in _RETRYABLE_STATUSES)
+        failure.key = ("headers",) if "check the key" in hint else ()
         return failure
 
     def _explain_login(self, message: str, wanted: Any) -> Exception:

@@ -36,7 +36,7 @@ from .config import ServerConfig, resolved
 
 MAX_AGE: Final = 7 * 24 * 3600.0
 """Seconds after which a server is asked again."""
-_VERSION: Final = 1
+_VERSION: Final = 2
 _MAX_BYTES: Final = 32 * 2**20
 _KEPT: Final = 30 * 24 * 3600.0  # seconds after which a file that nobody has renewed is deleted
 _DRAFT_AGE: Final = 3600.0  # seconds after which the draft of a killed process is deleted
@@ -47,7 +47,7 @@ _SCRIPTS: Final = (".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".sh", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedList:
-    """The tools that a server has listed, and why malformed ones are left out."""
+    """The tools that a server has listed, and why others are left out."""
 
     definitions: tuple[Definition, ...]
     left_out: Mapping[str, str]

@@ -16,7 +16,7 @@ from ...errors import ToolNotApproved, ToolNotFound, UnsupportedSchema, Validati
 from ...schema import compile_schema
 from ...values import Json
 from ..definition import Definition
-from .config import ServerConfig
+from .config import SWITCHED_OFF, ServerConfig
 from .requests import ServerRefused
 
 if TYPE_CHECKING:
@@ -74,12 +74,13 @@ def _definition(tool: Tool) -> Definition:
 Judge: TypeAlias = Callable[[str, list[Definition]], Mapping[str, str] | None]
 """Returns why tools of a server may not be used, by tool name; None if the project has no pins."""
 
-SWITCHED_OFF: Final = "the settings of its server switch it off (tools, exclude_tools)"
 GONE: Final = "its server no longer offers it"
 
 
 class Listing:
     """The tools that a server lists."""
+
+    # `switched_off`: The tools of the last list that the settings let nobody use.
 
     def __init__(
         self,
@@ -92,6 +93,7 @@ class Listing:
         self._judge = judge
         self._first_schemas = first_schemas
         self._publish = publish
+        self.switched_off: tuple[str, ...] = ()
         self._known: dict[str, Definition] = {}
         self._refused: Mapping[str, str] | None = None
         self._announced = 0  # changes that may have happened
@@ -110,6 +112,7 @@ class Listing:
 
     def take(self, definitions: tuple[Definition, ...]) -> None:
         """Set the current tools that may be used, judge them, and only then publish them."""
+        self.switched_off = tuple(item.name for item in definitions if not self._config.offers(item.name))
         definitions = tuple(definition for definition in definitions if self._config.offers(definition.name))
         self._refused = self._judge(self._config.name, list(definitions))
         self._known = {definition.name: definition for definition in definitions}

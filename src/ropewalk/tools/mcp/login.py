@@ -164,9 +164,14 @@ async def log_out(config: ServerConfig) -> bool:
     return await LoginStore(config.name, config.url).delete()
 
 
-def _require_login(config: ServerConfig) -> None:
+def require_address(config: ServerConfig) -> None:
+    """Raise ConfigError for a program: only servers with an address have logins."""
     if not config.url:
         raise ConfigError(f"{config} is a program; only servers with a url have logins")
+
+
+def _require_login(config: ServerConfig) -> None:
+    require_address(config)
     if config.auth.kind != LOGIN:
         raise ConfigError(f"{config}: auth is {config.auth.kind!r}, which needs no login")
     if any(name.lower() == "authorization" for name in config.headers):

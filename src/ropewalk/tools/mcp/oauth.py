@@ -18,7 +18,14 @@ from urllib.parse import parse_qsl, urlencode
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError, OAuthTokenError
 from mcp.client.auth.oauth2 import OAuthContext
-from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match, union_scopes
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    build_protected_resource_metadata_discovery_urls,
+    extract_field_from_www_auth,
+    extract_resource_metadata_from_www_auth,
+    issuers_match,
+    union_scopes,
+)
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -268,6 +275,7 @@ class LoginAuth(ServerAuth):
         metadata_url = texts.get("client_metadata_url")
         self._metadata_issuer = texts.get("metadata_issuer")
         self._stated_issuer: str | None = None  # the issuer as the metadata spell it, if they spell it differently
+        self._host_has_logins: bool | None = None  # None while nobody has looked
         self._receive = receive
         self.provider = OAuthClientProvider(config.url, metadata, self, self._redirect, self._result, metadata_url)
         self._context = self.provider.context
@@ -307,12 +315,33 @@ class LoginAuth(ServerAuth):
             return self.token
 
     async def authorize(self, request: httpx2.Request, sent: str | None, response: httpx2.Response) -> str | None:
-        """Raise LoginRequired: a person must take part."""
+        """Raise LoginRequired: a person must take part; return None if the server knows no logins."""
+        if response.status_code == 401 and not await self._has_logins(response):
+            return None
         scope = extract_field_from_www_auth(response, "scope") if wants_scope(response) else None
         why = "wants a login" if scope is None else f"wants a login with more rights: {scope}"
         error = LoginRequired(f"{self.config} {why} (HTTP {response.status_code})", self.config.name, scope)
         error.challenge = response.headers.get("www-authenticate", "")
         raise error
+
+    async def _has_logins(self, response: httpx2.Response) -> bool:
+        """Return False if neither a refusal nor the server's host names an authorization server."""
+
+        # Without its metadata, a login is refused anyway: only they say that it is protected by PKCE.
+        is_sure = self.tokens is not None or self.issuer is not None or self.config.auth.assume_pkce
+        challenge = extract_resource_metadata_from_www_auth(response)
+        if self._host_has_logins is None and not is_sure and challenge is None:
+            urls = build_protected_resource_metadata_discovery_urls(None, self.config.url)
+            urls += build_oauth_authorization_server_metadata_discovery_urls(None, self.config.url)
+            try:
+                require_safe_address(f"{self.config}: authorization", self.config.url)
+                async with httpx2.AsyncClient(timeout=self.config.connect_timeout) as client:
+                    requests = (httpx2.Request("GET", url) for url in urls)
+                    answers = [await send_bounded(client, each, self.config.connect_timeout) for each in requests]
+            except (ConfigError, OAuthFlowError, httpx2.HTTPError):
+                return True  # the login finds out
+            self._host_has_logins = any(not 400 <= answer.status_code < 500 for answer in answers)
+        return is_sure or challenge is not None or self._host_has_logins is True
 
     async def log_in(self, challenge: str, *, more: bool) -> None:
         """Take the person through the authorization server, and keep the tokens."""

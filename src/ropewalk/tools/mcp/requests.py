@@ -58,6 +58,9 @@ class ServerRefused(Exception):
     # `code`: The JSON-RPC code as the server sent it; None for an answer that is not a tool result.
     # `data`: What the server sent with the code.
     # `retryable`: False when the server would refuse the same request again.
+    # `key`: The setting of the server that is probably wrong.
+
+    key: tuple[str, ...] = ()
 
     def __init__(self, message: str, *, code: int | None = None, data: Json = None) -> None:
         self.code, self.data = code, data

@@ -19,7 +19,7 @@ from ...values import Json, distinct_names
 from ..definition import Definition
 from ..source import Shelf, Source, prefix_of
 from ..tool import Tool, ToolBackend
-from .config import ServerConfig, server_config
+from .config import SWITCHED_OFF, ServerConfig, server_config
 from .list_cache import MAX_AGE, ListCache
 from .tool_definitions import get_member, mcp_tool
 
@@ -170,10 +170,11 @@ class ServerTools(Source):
         shelf = self._shelf
         refused = self._refused_by_pins(name, definitions) or {}
         # Failures of the server's previous list are out of date.
-        for reasons in (shelf.failures, shelf.refused):
+        for reasons in (shelf.failures, shelf.refused, shelf.left_out):
             for key in [key for key in reasons if key.startswith(f"{name}:")]:
                 del reasons[key]
-        shelf.failures.update({f"{name}:{tool}": reason for tool, reason in left_out.items()})
+        for tool, reason in left_out.items():
+            (shelf.left_out if reason == SWITCHED_OFF else shelf.failures)[f"{name}:{tool}"] = reason
         tools: dict[str, tuple[Tool, ToolBackend | None]] = {}
         ids = set[str]()
         names = distinct_names([get_member(definition, "name") for definition in definitions])
@@ -199,7 +200,21 @@ class ServerTools(Source):
             except InvalidTool as error:
                 shelf.failures[label] = str(error)
         shelf.failures.update(shelf.replace_tools(name, tools))
+        if name in self._configs:
+            self._report_unmatched(name, [*(get_member(item, "name") for item in definitions), *left_out])
         self._listed.add(name)
+
+    def _report_unmatched(self, name: str, listed: Collection[str]) -> None:
+        """Report what the settings of a server call a tool and the server does not have."""
+        shelf, hints = self._shelf, list[str]()
+        for error in self._configs[name].unmatched(listed):
+            id = f"{name}:{error.key[1]}"
+            shelf.failures.record(id, error)
+            hints += [shelf.failures[id]] if error.key[0] == "tools" else []
+        # A tool that is switched off is often the one that a misspelt name means.
+        for id in shelf.left_out if hints else ():
+            if prefix_of(id) == name:
+                shelf.left_out[id] = f"{SWITCHED_OFF}; {hints[0]}"
 
     def _refused_by_pins(self, name: str, definitions: Sequence[Any]) -> Mapping[str, str] | None:
         return None if self._shelf.pins is None else self._shelf.pins.refused(name, definitions)

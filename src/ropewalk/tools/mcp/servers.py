@@ -35,11 +35,11 @@ from ..definition import Definition
 from ..source import Failures
 from ..tool import ProgressEvent, StreamEvent
 from .call_client import CLIENT, CallClient, announced_capabilities
-from .config import ServerConfig, server_config
+from .config import SWITCHED_OFF, ServerConfig, server_config
 from .connection import Connection, copy_error
 from .listing import Judge
 from .local_client import LocalClient, OnElicit, OnSample
-from .login import Show, log_in, log_out
+from .login import Show, log_in, log_out, require_address
 from .login_errors import LoginRequired
 from .negotiation import LEGACY
 from .questions import CAPABILITY
@@ -162,7 +162,7 @@ class McpServers:
         return self._link(server_name).offers(tool_name, client)
 
     def left_out(self, server_name: str) -> dict[str, str]:
-        """Return why malformed tools of the server's last list are left out, by tool name.
+        """Return why tools of the server's last list are left out, by tool name: malformed, or switched off.
 
         Raises:
             NotFound: The server does not exist.
@@ -310,6 +310,7 @@ class McpServers:
             NotFound: The server does not exist.
         """
         link, challenge = self._link(server_name), ""
+        require_address(link.config)
         try:
             await self.connect(server_name)
             if scope is None:
@@ -586,10 +587,10 @@ class ServerLink:
         self.definitions = (*definitions, *(item for name, item in merged.items() if name not in names))
         self.era = connection.era
         self._failed_attempts = 0
-        left_out = connection.malformed.take()
-        if left_out and left_out != self.left_out:
-            log.warning("%s lists malformed tools, which are left out: %s", self.config, _list_reasons(left_out))
-        self.left_out = left_out
+        malformed = connection.malformed.take()
+        if malformed and not malformed.items() <= self.left_out.items():
+            log.warning("%s lists malformed tools, which are left out: %s", self.config, _list_reasons(malformed))
+        self.left_out = {**malformed, **dict.fromkeys(connection.switched_off, SWITCHED_OFF)}
         for user in self._users:
             user.failures.pop(self.config.name, None)
             user.publish(self.config.name, list(self.definitions))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from .requests import Request
-from .transports import RETRY_AFTER, STATUS
+from .transports import ANSWER, RETRY_AFTER, STATUS
 
 if TYPE_CHECKING:
     from mcp import ClientSession, MCPError
@@ -33,6 +33,7 @@ def take_status(error: MCPError) -> int | None:
         return None
     error.error.data = data.get("data")
     error.retry_after = data.get(RETRY_AFTER)  # type: ignore[attr-defined]  # which the retries of a node read
+    error.answer = data.get(ANSWER)  # type: ignore[attr-defined]
     status = data[STATUS]
     return status if isinstance(status, int) else None
 

@@ -188,11 +188,15 @@ RETRY_AFTER: Final = "ropewalk.retryAfter"
 STATUS: Final = "ropewalk.status"
 """The key, in `data` of an error, of the HTTP status that refused a request of a session; `data` has its own data."""
 
+ANSWER: Final = "ropewalk.answer"
+"""The key, in `data` of an error, of the HTTP status and the body of a refusal that is no message of the protocol."""
+
 LOGIN_WANTED: Final = "ropewalk.login"
 """The key, in `data` of an error, of why a request was not authorized."""
 
 SESSION_HEADER: Final = "mcp-session-id"
 _MAX_ERROR_BODY: Final = 65536
+_MAX_QUOTED: Final = 4096  # bytes of a refusal that errors can quote
 _COURTESY_TIMEOUT: Final = 2.0  # seconds for a notification or a good-bye to be taken
 _INTERNAL_ERROR: Final = -32603
 _CONNECTION_CLOSED: Final = -32000  # the code the SDK gives to a closed connection
@@ -263,7 +267,9 @@ def authorization(config: ServerConfig) -> ServerAuth | None:
 
 
 async def _refusal_response(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-    """Return a refusal as a JSON-RPC error that names the HTTP status; `data` has it and the pause that is wanted."""
+    """Return a refusal as a JSON-RPC error that names the HTTP status; `data` has it, the pause that is wanted, and
+    the answer.
+    """
     import httpx2
 
     body = b""
@@ -275,15 +281,18 @@ async def _refusal_response(request: httpx2.Request, response: httpx2.Response) 
     await response.aclose()
     had_session = SESSION_HEADER in request.headers
     code, message, data = _INTERNAL_ERROR, f"HTTP {response.status_code} {response.reason_phrase}".strip(), None
+    answer: dict[str, Any] | None = None
     try:
         error = orjson.loads(body)["error"]
         code, message, data = int(error["code"]), str(error["message"]), error.get("data")
     except (ValueError, TypeError, KeyError, AttributeError):
+        answer = {"status": response.status_code, "body": body[:_MAX_QUOTED].decode(errors="replace")}
         if response.status_code == 404 and not had_session:
             code = -32601
     pause = retry_after(response.headers.get("retry-after")) if response.status_code in (429, 503) else None
-    if had_session or pause is not None:
-        data = {STATUS: response.status_code if had_session else None, RETRY_AFTER: pause, "data": data}
+    if had_session or pause is not None or answer is not None:
+        status = response.status_code if had_session else None
+        data = {STATUS: status, RETRY_AFTER: pause, ANSWER: answer, "data": data}
     return _error_response(request, response.status_code, code, message, data)
 
 
