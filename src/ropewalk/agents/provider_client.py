@@ -22,16 +22,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
 from ..config.network import AddressPolicy
-from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES, key_advice
+from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES, address_fault, key_advice
 from ..config.secrets import process_redaction
 from ..errors import CORRECTION, RESTART, ModelError, install_command
+from .api_errors import connection_cause, connection_needs, status_in_stream
 from .client import estimate_cost, no_price_error
 from .decision import json_instruction
 from .downloads import Downloads
 from .extra_members import adding_members, create_http_client
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
-from .request_checks import to_sendable_request
+from .request_checks import is_about_account, to_sendable_request
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -77,7 +78,7 @@ class ProviderClient:
         if provider in ADDRESSES:
             variable, usual = ADDRESSES[provider]
             if has_address or os.environ.get(variable):
-                return None
+                return None if has_address else address_fault(variable)
             return f'there is no address for {self._label}; set {variable}, or base_url in ropewalk.toml, to "{usual}"'
         names = KEY_VARIABLES.get(provider, ())
         if not names or has_address or any(map(os.environ.get, names)):
@@ -174,7 +175,9 @@ class ProviderClient:
             ModelConnectionError,
             ModelHTTPError,
             ModelOverloadedError,
+            ModelQuotaExceededError,
             ModelServerError,
+            ModelTimeoutError,
             UserError,
         )
 
@@ -184,21 +187,33 @@ class ProviderClient:
             if foreign:
                 raise ModelError(f"{self._label}: {foreign[0]}", needs=CORRECTION) from error
             later = error.in_stream and isinstance(error, (ModelServerError, ModelOverloadedError))
-            advice = self._advice(error.status_code, model.base_url)
-            at = _at(model.base_url) if error.status_code >= 500 else ""
-            message = f"{self._label}{at} refused: {error.status_code}: {_message(error)}{advice}"
-            raise ModelError(message, status=error.status_code, retryable=later) from error
-        except ModelConnectionError as error:
-            reason = _message(error).removesuffix(".")
-            message = f"could not reach {self._label}{_at(model.base_url)}: {reason}; {self._address_advice()}"
+            is_of_account = isinstance(error, ModelQuotaExceededError) or is_about_account(_message(error))
+            raise self._refusal(
+                error, error.status_code, model, retryable=later, is_of_account=is_of_account
+            ) from error
+        except ModelTimeoutError as error:
+            limit = f"{self._options()['timeout']:g} s (timeout under [model] in ropewalk.toml)"
+            message = f"{self._label}{_at(model.base_url)} did not answer within {limit}"
             raise ModelError(message, retryable=error.in_stream) from error
+        except ModelConnectionError as error:
+            reason = f"{connection_cause(error)}; {self._address_advice()}"
+            message = f"could not reach {self._label}{_at(model.base_url)}: {reason}"
+            raise ModelError(message, retryable=error.in_stream, needs=connection_needs(error)) from error
         except (ModelAPIError, AgentRunError) as error:
+            # An event of a stream that reports an error has no status of its own.
+            if (status := status_in_stream(getattr(error.__cause__, "body", None))) is not None:
+                raise self._refusal(error, status, model) from error
             raise ModelError(
                 f"the answer of {self._label} cannot be used: {_message(error)}", retryable=True
             ) from error
         except (UserError, ValueError) as error:
             message = f"{self._label} cannot take the request: {_message(error)}"
             raise ModelError(message, needs=RESTART) from error
+
+    def _refusal(self, error: Exception, status: int, model: Model[Any], *, retryable: bool = False) -> ModelError:
+        at = _at(model.base_url) if status >= 500 else ""
+        message = f"{self._label}{at} refused: {status}: {_message(error)}{self._advice(status, model.base_url)}"
+        return ModelError(message, status=status, retryable=retryable)
 
     def _advice(self, status: int, address: str | None) -> str:
         if status in (401, 403):
@@ -211,9 +226,7 @@ class ProviderClient:
     def _address_advice(self) -> str:
         variable, _ = ADDRESSES.get(self.settings.provider, ("", ""))
         if self.settings.base_url is not None or variable:
-            return (
-                f"is it running? {'base_url in ropewalk.toml' if self.settings.base_url else variable} sets the address"
-            )
+            return f"{'base_url in ropewalk.toml' if self.settings.base_url else variable} sets the address"
         return "check the network connection"
 
 
