@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
 from ropewalk import App
+from ropewalk.agents import silence
 from ropewalk.agents.model import Request
 from ropewalk.agents.model_facts import model_facts
 from ropewalk.agents.models import create_models
 from ropewalk.config.models import ModelSettings
 from ropewalk.config.secrets import process_redaction
 from ropewalk.errors import ModelError
+from ropewalk.testing import ScriptedModel
 
 from .makers import MAKERS, Maker
 from .stand_in import StandIn, Turn
@@ -212,3 +215,67 @@ def test_an_address_in_a_variable_is_checked_before_a_run(monkeypatch: pytest.Mo
         monkeypatch.setenv(variable, "localhost:11434")
         [fact] = model_facts({"": ModelSettings(model=model)}, {})
         assert fact["missing"] == f"{variable}: must be an address that begins with http:// or https://"
+
+
+def test_a_request_that_waits_is_reported_with_its_limit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("STAND_IN_KEY", "no-key")
+    monkeypatch.setattr(silence, "FIRST_NOTICE", 0.01)
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while "waiting for" not in caplog.text:
+            await asyncio.sleep(0.01)
+        writer.close()
+
+    async def play(maker: Maker) -> None:
+        server = await asyncio.start_server(hang, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        models = create_models({"": maker.settings(url, max_retries=0, timeout=321)})
+        with pytest.raises(ModelError):
+            await models.turn(Request(messages=[{"role": "user", "content": "go"}]), lambda *_: None)
+        await models.close()
+        server.close()
+        assert f" at {url}" in caplog.text
+        assert "one request may take 321 s (timeout under [model] in ropewalk.toml)" in caplog.text
+
+    for maker in MAKERS[:2]:
+        caplog.clear()
+        asyncio.run(play(maker))
+
+
+def test_a_fallback_without_a_key_and_an_unknown_price_are_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_KEY", "no-key")
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    model = 'model = "openai-chat:ours"\nkey = "STAND_IN_KEY"\nfallback = ["groq:x"]\n'
+    (tmp_path / "ropewalk.toml").write_text(f"[model]\n{model}")
+    (tmp_path / "a.yaml").write_text("kind: agent\nprompt: go\ncost_budget: 1\n")
+
+    async def play() -> None:
+        async with App.open(tmp_path, store="memory") as app:
+            price, fallback = (await app.validate(tmp_path / "a.yaml")).warnings
+            assert price.place is not None
+            assert (price.place.line, price.message) == (
+                3,
+                "the price of openai-chat:ours is not known; set token_budget instead",
+            )
+            assert "the fallback groq:x cannot be asked: there is no key for groq:x; set" in fallback.message
+            with pytest.raises(ModelError, match="the price of openai-chat:ours is not known"):
+                await app.run(tmp_path / "a.yaml")
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(("needs", "is_offered"), [("restart", False), ("correction", True)])
+def test_a_retry_that_fails_in_the_same_way_is_not_offered(tmp_path: Path, needs: str, is_offered: bool) -> None:
+    model = ScriptedModel(ModelError("no", needs=needs))
+
+    async def play() -> None:
+        async with App(tmp_path / "runs.db", model=model) as app:
+            done = await app.run({"kind": "agent", "prompt": "go"}, run_id="r")
+            assert done.status == "failed"
+            assert ("retry" in app.runs.actions("r")) is is_offered
+
+    asyncio.run(play())

@@ -35,6 +35,7 @@ from .decision import REASONS, json_instruction
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
 from .request_checks import find_refused_part, limit_thinking, to_sendable_request
+from .silence import reporting_silence
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -85,9 +86,9 @@ def estimate_cost(model: str, usage: Mapping[str, int], provider: str = "anthrop
         return None
 
 
-def no_price_error(model: str) -> ModelError:
-    """Return the error for a `cost_budget` with a model whose price is not known."""
-    return PriceUnknown(f"cost_budget: the price of {model} is not known; set token_budget instead", needs=CORRECTION)
+def no_price_reason(model: str) -> str:
+    """Return the message for a `cost_budget` with a model whose price is not known."""
+    return f"cost_budget: the price of {model} is not known; set token_budget instead"
 
 
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
@@ -200,6 +201,11 @@ class ClaudeClient:
         except AnthropicError as error:
             return f"could not read the key for the Messages API: {error}"
 
+    def why_unpriced(self, model: str | None = None) -> str | None:
+        """Return why a `cost_budget` cannot be kept; None if the price of the model is known."""
+        model = model or self.settings.model
+        return None if estimate_cost(model, {}) is not None else no_price_reason(model)
+
     async def check_reachable(self, seconds: float) -> None:
         """Raise ModelError if the Messages API does not answer at all; `turn` would try again for much longer.
 
@@ -244,12 +250,13 @@ class ClaudeClient:
 
         request, notes = to_sendable_request(request)
         body = self.body(request)
-        if request.priced and estimate_cost(body["model"], {}) is None:
-            raise no_price_error(body["model"])
+        if request.priced and (reason := self.why_unpriced(body["model"])) is not None:
+            raise PriceUnknown(reason, needs=CORRECTION)
         self._check_refused(body, request)
         try:
-            with noticing() as foreign:
-                answer = await self._send(client, body, request, on_piece)
+            model = f"{body['model']} at {_address_of(client)}"
+            with noticing() as foreign, reporting_silence(model, self.settings.timeout, on_piece) as take:
+                answer = await self._send(client, body, request, take)
         except APIStatusError as error:
             if foreign:
                 raise ModelError(foreign[0], needs=CORRECTION) from error

@@ -24,15 +24,16 @@ from ..config.models import ModelSettings
 from ..config.network import AddressPolicy
 from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES, address_fault, key_advice
 from ..config.secrets import process_redaction
-from ..errors import CORRECTION, RESTART, ModelError, install_command
+from ..errors import CORRECTION, RESTART, ModelError, PriceUnknown, install_command
 from .api_errors import connection_cause, connection_needs, status_in_stream
-from .client import estimate_cost, no_price_error
+from .client import estimate_cost, no_price_reason
 from .decision import json_instruction
 from .downloads import Downloads
 from .extra_members import adding_members, create_http_client
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
 from .request_checks import is_about_account, to_sendable_request
+from .silence import reporting_silence
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -69,6 +70,11 @@ class ProviderClient:
             return reason
         return f"{self._label} needs a package: pip install 'pydantic-ai-slim[{extra}]'"
 
+    def why_unpriced(self) -> str | None:
+        """Return why a `cost_budget` cannot be kept; None if the price of the model is known."""
+        is_known = estimate_cost(self.settings.name, {}, self.settings.provider) is not None
+        return None if is_known else no_price_reason(self._label)
+
     def _missing_key(self) -> str | None:
         if self.settings.key is not None:
             if os.environ.get(self.settings.key):
@@ -94,8 +100,8 @@ class ProviderClient:
         from .provider_messages import Names, stop_reason, to_content, to_messages, to_parameters, to_settings, to_usage
 
         request, notes = to_sendable_request(request)
-        if request.priced and estimate_cost(self.settings.name, {}, self.settings.provider) is None:
-            raise no_price_error(self._label)
+        if request.priced and (unpriced := self.why_unpriced()) is not None:
+            raise PriceUnknown(unpriced, needs=CORRECTION)
         native = request.structured and _answers_by_schema(model, request)
         if request.schema is not None and not native:
             instruction = json_instruction(request.schema)
@@ -108,8 +114,14 @@ class ProviderClient:
         taken = {key: value for key, value in settings.items() if key not in left_out}
         request = await self._downloads.with_files(request, partial(_takes_url, model))
         sent = (to_messages(request, names), parameters, taken)
-        with adding_members(request.options.get("extra")), noticing() as foreign, self._errors(model, foreign):
-            response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
+        waiting = reporting_silence(f"{self._label}{_at(model.base_url)}", self._options()["timeout"], on_piece)
+        with (
+            adding_members(request.options.get("extra")),
+            noticing() as foreign,
+            self._errors(model, foreign),
+            waiting as take,
+        ):
+            response = await (_stream(model, *sent, take) if use_stream else _request(model, *sent))
         content, warnings = to_content(response, names)
         name, usage = response.model_name or self.settings.name, to_usage(response)
         return Answer(
@@ -187,10 +199,11 @@ class ProviderClient:
             if foreign:
                 raise ModelError(f"{self._label}: {foreign[0]}", needs=CORRECTION) from error
             later = error.in_stream and isinstance(error, (ModelServerError, ModelOverloadedError))
-            is_of_account = isinstance(error, ModelQuotaExceededError) or is_about_account(_message(error))
-            raise self._refusal(
-                error, error.status_code, model, retryable=later, is_of_account=is_of_account
-            ) from error
+            refusal = self._refusal(error, error.status_code, model, retryable=later)
+            # A refusal of the account, such as one for lack of credit, is not about the request.
+            if isinstance(error, ModelQuotaExceededError) or is_about_account(_message(error)):
+                refusal.needs = CORRECTION
+            raise refusal from error
         except ModelTimeoutError as error:
             limit = f"{self._options()['timeout']:g} s (timeout under [model] in ropewalk.toml)"
             message = f"{self._label}{_at(model.base_url)} did not answer within {limit}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ...errors import NothingToUndo, PartOfRun, RopewalkError, RunBusy, StoreError
+from ...errors import RESTART, NothingToRetry, NothingToUndo, PartOfRun, RopewalkError, RunBusy, StoreError, errors_in
 from ...journal.protocol import ENDS, RunRow
 from ..corrections import Corrections, require_in_effect
 from ..recorded_run import outermost, require_run
@@ -56,6 +56,9 @@ def _retry(jobs: Jobs, row: RunRow, nodes: tuple[str, ...]) -> None:
     context = jobs.context
     require_retryable(context.store, row.id, nodes)
     require_not_undone(context, row)
+    errors = errors_in(row.result) if isinstance(row.result, dict) else []
+    if not nodes and errors and all(isinstance(error, dict) and error.get("needs") == RESTART for error in errors):
+        raise NothingToRetry(row.id, "it would fail in the same way")  # its nodes can start over
     jobs.executor_for(row, None)
     if row.kind == "plan" or row.forked_from is not None:
         require_in_effect(context, row)
