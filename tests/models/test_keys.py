@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import until
 from ropewalk import App
 from ropewalk.agents import silence
 from ropewalk.agents.model import Request
@@ -224,8 +225,7 @@ def test_a_request_that_waits_is_reported_with_its_limit(
     monkeypatch.setattr(silence, "FIRST_NOTICE", 0.01)
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while "waiting for" not in caplog.text:
-            await asyncio.sleep(0.01)
+        await until(lambda: "waiting for" in caplog.text)
         writer.close()
 
     async def play(maker: Maker) -> None:

@@ -412,10 +412,7 @@ class Jobs:
             return None
 
     def why_model_unavailable(self, model: str = "", priced: bool = False) -> str | None:
-        """Return why agents cannot call a model here, or None; "" is the default.
-
-        With `priced`, the price of the model must be known.
-        """
+        """Return why agents cannot call a model here, or None; "" is the default, and `priced` needs its price."""
 
         # The model is not called to find out.
         # Workers have a model of their own, so nothing is known of it here.
