@@ -1,4 +1,4 @@
-"""What errors of a model's API mean: why there was no connection, and the HTTP status of an error inside a stream.
+"""Meanings of errors of a model's API: why there was no connection, and the HTTP status of an error inside a stream.
 
 The SDKs of all makers raise "Connection error" for every cause. The exceptions below theirs name the true one.
 """

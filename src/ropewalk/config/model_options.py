@@ -1,4 +1,4 @@
-"""What is wrong with `options` of a model: names that its API does not have, and values of another type.
+"""Checks of `options` of a model: find names that its API does not have, and values of another type.
 
 The settings that all makers share are listed here, as pydantic-ai names them. Those of one maker begin with its name,
 such as `openai_reasoning_effort`; pydantic-ai says which there are.
