@@ -23,6 +23,7 @@ from ropewalk.agents.model import Answer, OnPiece, Request
 from ropewalk.agents.models import create_models
 from ropewalk.app.executing import executing
 from ropewalk.app.project_versions import ProjectVersions
+from ropewalk.config.model_options import SHARED
 from ropewalk.config.models import ModelSettings
 from ropewalk.config.providers import KEY_VARIABLES, PROVIDERS, provider_error
 from ropewalk.doors.cli.models import require_model
@@ -237,6 +238,25 @@ def opened(project: Path, text: str) -> App:
             "[model] fallback: there is no model 'chaep'; did you mean 'cheap'?",
         ),
         ('[model]\nfallback = ["grok:x"]\n', "[model] fallback: there is no provider 'grok'; did you mean groq:x?"),
+        ('[model]\nbase_url = "localhost:80/v1"\n', "[model] base_url: must be an address that begins with http://"),
+        ('[model.a]\nbase_url = "http://h:99999"\n', "[model.a] base_url: must be an address that begins with http://"),
+        (
+            '[model]\nmodel = "openai-chat:m"\noptions = { temprature = 0.1 }\n',
+            "[model.options] temprature: there is no such option; did you mean temperature?",
+        ),
+        (
+            '[model]\nmodel = "openai:m"\n[model.options]\nopenai_reasoning_efort = "low"\n',
+            "[model.options] openai_reasoning_efort: there is no such option; did you mean openai_reasoning_effort?",
+        ),
+        (
+            '[model]\nmodel = "claude-sonnet-5-5"\noptions = { temprature = 0.1 }\n',
+            "[model.options] temprature: there is no such option; did you mean temperature?",
+        ),
+        (
+            '[model]\nmodel = "google:m"\noptions = { top_q = 1, foo = 1 }\n',
+            "[model.options] foo: there is no such option; extra sends a field of the API unchanged",
+        ),
+        ('[model]\nmodel = "google:m"\noptions = { temperature = "hot" }\n', "temperature: must be a number"),
         ('[model]\nkey = "sk-proj-abc1"\n', "[model] key: must be the name of an environment variable"),
         (
             '[model]\nkey = "AIzaSyA-0123456789abcdefghijklmnopqrstu"\n',
@@ -255,6 +275,12 @@ def test_a_wrong_key_is_named_with_its_place(project: Path, text: str, message: 
     place = raised.value.problems[0].place
     assert place is not None
     assert ("key: must" in message) == (place.text == "")  # no message shows what may be a key
+
+
+def test_every_shared_option_of_pydantic_ai_is_known() -> None:
+    from pydantic_ai.settings import ModelSettings as SharedSettings
+
+    assert SHARED.keys() == SharedSettings.__annotations__.keys()
 
 
 @pytest.mark.usefixtures("_no_keys")

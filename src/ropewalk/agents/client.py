@@ -23,17 +23,19 @@ from dataclasses import field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from ..config.providers import KEY_VARIABLES, is_provider_forgotten, provider_advice
+from ..config.providers import KEY_VARIABLES, address_fault, is_provider_forgotten, provider_advice
 from ..config.secrets import process_redaction
 from ..errors import CORRECTION, REFUSAL_STATUSES, ModelError, PriceUnknown, install_command
 from ..fast_dataclass import dataclass
 from ..notations.agent import EMPTY, ENDS
 from ..schema_drafts import modern_schema
 from ..values import Json, digest
+from .api_errors import connection_cause, connection_needs, status_in_stream
 from .decision import REASONS, json_instruction
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
 from .request_checks import find_refused_part, limit_thinking, to_sendable_request
+from .silence import reporting_silence
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -84,9 +86,9 @@ def estimate_cost(model: str, usage: Mapping[str, int], provider: str = "anthrop
         return None
 
 
-def no_price_error(model: str) -> ModelError:
-    """Return the error for a `cost_budget` with a model whose price is not known."""
-    return PriceUnknown(f"cost_budget: the price of {model} is not known; set token_budget instead", needs=CORRECTION)
+def no_price_reason(model: str) -> str:
+    """Return the message for a `cost_budget` with a model whose price is not known."""
+    return f"cost_budget: the price of {model} is not known; set token_budget instead"
 
 
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
@@ -137,8 +139,8 @@ def default_server(environ: Mapping[str, str] = os.environ) -> dict[str, Any] | 
 
 
 _KEY_VARIABLES: Final = KEY_VARIABLES["anthropic"]
+_ADDRESS: Final = "ANTHROPIC_BASE_URL"
 _DEFAULT_URL: Final = "https://api.anthropic.com"
-_NETWORK: Final = "; check the network connection and ANTHROPIC_BASE_URL"
 _NO_KEY: Final = "there is no key for the Messages API; set ANTHROPIC_API_KEY"
 _NO_SDK: Final = f"the model needs the package anthropic: {install_command('claude')}"
 _ADVICE: Final = {
@@ -186,6 +188,9 @@ class ClaudeClient:
         has_key = any(map(os.environ.get, _KEY_VARIABLES)) if self._key is None else bool(self._key)
         if find_spec("anthropic") is None:
             return _NO_SDK if has_key else self._no_key or _NO_SDK
+        # An address of the project was checked when its file was read.
+        if self.settings.base_url == os.environ.get(_ADDRESS) and (fault := address_fault(_ADDRESS)) is not None:
+            return fault
         if has_key or self._key is not None:
             return None if has_key else self._no_key or _NO_KEY
         from anthropic import AnthropicError, AsyncAnthropic  # the SDK finds keys in more places
@@ -195,6 +200,11 @@ class ClaudeClient:
             return (self._no_key or _NO_KEY) if _has_no_key(client) else None
         except AnthropicError as error:
             return f"could not read the key for the Messages API: {error}"
+
+    def why_unpriced(self, model: str | None = None) -> str | None:
+        """Return why a `cost_budget` cannot be kept; None if the price of the model is known."""
+        model = model or self.settings.model
+        return None if estimate_cost(model, {}) is not None else no_price_reason(model)
 
     async def check_reachable(self, seconds: float) -> None:
         """Raise ModelError if the Messages API does not answer at all; `turn` would try again for much longer.
@@ -207,16 +217,18 @@ class ClaudeClient:
         """
         from httpx2 import AsyncClient, HTTPError
 
-        url = self.settings.base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
+        address = self.settings.base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
+        url = process_redaction().text(address)
         try:
             async with asyncio.timeout(seconds), AsyncClient(timeout=seconds) as client:
-                await client.head(url)  # every status is an answer
+                await client.head(address)  # every status is an answer
         except TimeoutError:
             raise ModelError(
-                f"cannot reach the Messages API at {url}: no answer within {seconds:g} s{_NETWORK}"
+                f"cannot reach the Messages API at {url}: no answer within {seconds:g} s{self._address_advice()}"
             ) from None
         except HTTPError as error:
-            raise ModelError(f"cannot reach the Messages API at {url}: {_reason(error)}{_NETWORK}") from error
+            reason = f"{connection_cause(error)}{self._address_advice()}"
+            raise ModelError(f"cannot reach the Messages API at {url}: {reason}") from error
 
     async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
         """Send one request to the Messages API.
@@ -238,19 +250,20 @@ class ClaudeClient:
 
         request, notes = to_sendable_request(request)
         body = self.body(request)
-        if request.priced and estimate_cost(body["model"], {}) is None:
-            raise no_price_error(body["model"])
+        if request.priced and (reason := self.why_unpriced(body["model"])) is not None:
+            raise PriceUnknown(reason, needs=CORRECTION)
         self._check_refused(body, request)
         try:
-            with noticing() as foreign:
-                answer = await self._send(client, body, request, on_piece)
+            model = f"{body['model']} at {_address_of(client)}"
+            with noticing() as foreign, reporting_silence(model, self.settings.timeout, on_piece) as take:
+                answer = await self._send(client, body, request, take)
         except APIStatusError as error:
             if foreign:
                 raise ModelError(foreign[0], needs=CORRECTION) from error
-            part = find_refused_part(_message_of(error), body) if error.status_code in REFUSAL_STATUSES else None
+            part = find_refused_part(_message_of(error), body) if _status_of(error) in REFUSAL_STATUSES else None
             self._remember(part, body, _message_of(error))
-            url = process_redaction().text(str(client.base_url))
-            raise _refused_error(error, part, {"key": self._key_name, "url": url, "model": body["model"]}) from error
+            asked = {"key": self._key_name, "url": _address_of(client), "model": body["model"]}
+            raise _refused_error(error, part, asked) from error
         return replace(answer, warnings=(*notes, *answer.warnings))
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -317,18 +330,23 @@ class ClaudeClient:
         try:
             message = await (_stream_message(client, body, on_piece) if use_stream else client.messages.create(**body))
         except APITimeoutError as error:
-            limit = f"{self.settings.timeout:g} s ([claude] timeout)"
-            message = f"the Messages API at {client.base_url} did not answer within {limit}{_attempts(error)}"
+            limit = f"{self.settings.timeout:g} s (timeout under [model] in ropewalk.toml)"
+            message = f"the Messages API at {_address_of(client)} did not answer within {limit}{_attempts(error)}"
             raise ModelError(message) from error
         except APIConnectionError as error:
             # Not retryable: the SDK has already retried `max_retries` times.
-            message = (
-                f"could not reach the Messages API at {client.base_url}: {_reason(error)}{_attempts(error)}{_NETWORK}"
-            )
-            raise ModelError(message) from error
+            reason = f"{connection_cause(error)}{_attempts(error)}{self._address_advice()}"
+            message = f"could not reach the Messages API at {_address_of(client)}: {reason}"
+            raise ModelError(message, needs=connection_needs(error)) from error
         except (HTTPError, APIResponseValidationError, ValueError) as error:
             raise ModelError(f"the answer was interrupted: {_reason(error)}", retryable=True) from error
         return _to_answer(message, body["model"])
+
+    def _address_advice(self) -> str:
+        # The settings have the address of the variable if the project has none.
+        address = self.settings.base_url or os.environ.get(_ADDRESS)
+        setting = "base_url in ropewalk.toml" if address != os.environ.get(_ADDRESS) else _ADDRESS
+        return f"; {setting} sets the address" if address else "; check the network connection"
 
     def _build_body(self, request: Request) -> dict[str, Any]:
         model = request.model or self.settings.model
@@ -477,24 +495,33 @@ def _message_of(error: Any) -> str:
     return str(error.api_message or error.message)
 
 
+def _address_of(client: AsyncAnthropic) -> str:
+    return process_redaction().text(str(client.base_url))
+
+
+def _status_of(error: Any) -> int | None:
+    """Return the HTTP status of an error; of one inside a stream, the status that it would have before it."""
+    return error.status_code if error.status_code >= 400 else status_in_stream(error.body)
+
+
 def _refused_error(error: Any, part: dict[str, str] | None, asked: Mapping[str, str]) -> ModelError:
-    status, kind = error.status_code, error.type or ""
-    in_stream = status < 400  # an error event in a stream that had begun
+    status, kind = _status_of(error), error.type or ""
+    in_stream = error.status_code < 400  # an error event in a stream that had begun
     label = kind if in_stream else f"{status} {kind}".strip()
     request_id = f" (request {error.request_id})" if error.request_id else ""
     final = "; the same request is not sent again" if part is not None and "request" in part else ""
-    advice = _ADVICE.get(status, "").format(**asked)
+    advice = _ADVICE.get(status or 0, "").format(**asked)
     if status == 404 and is_provider_forgotten(asked["model"]):
         advice += f"; if it is not a model of Anthropic, {provider_advice(asked['model'])}"
     details = f"{_message_of(error)}{advice}{request_id}{_attempts(error)}{final}"
-    at = f" at {asked['url']}" if status >= 500 else ""
+    at = f" at {asked['url']}" if status is not None and status >= 500 else ""
     return ModelError(
         f"the Messages API{at} refused: {label}: {details}",
-        status=None if in_stream else status,
+        status=status,
         retryable=in_stream and (kind in _TRANSIENT_ERRORS or not kind),
         part=part,
         # A refusal of the account, such as one for lack of credit, is not about the request.
-        needs=CORRECTION if part is None and error.status_code in REFUSAL_STATUSES else None,
+        needs=CORRECTION if part is None and status in REFUSAL_STATUSES else None,
     )
 
 

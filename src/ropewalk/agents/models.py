@@ -48,6 +48,16 @@ class Models:
         find = getattr(self.client_of(""), "missing", None)
         return find() if find is not None else None
 
+    def missing_fallback(self, name: str) -> str | None:
+        """Return why a fallback of a model cannot be asked; None if all can."""
+        settings = self.settings_of(name)
+        for fallback in settings.fallback:
+            find = getattr(self.client_of(fallback), "missing", None)
+            if find is not None and (reason := find()) is not None:
+                at = f"{settings.place}: " if settings.place else ""
+                return f"{at}the fallback {fallback} cannot be asked: {reason}"
+        return None
+
     def client_of(self, name: str) -> ModelClient:
         """Return the client that asks a model."""
         return self._client(self.settings_of(name))

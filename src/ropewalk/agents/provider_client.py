@@ -22,16 +22,18 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..config.models import ModelSettings
 from ..config.network import AddressPolicy
-from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES, key_advice
+from ..config.providers import ADDRESSES, KEY_VARIABLES, PACKAGES, address_fault, key_advice
 from ..config.secrets import process_redaction
-from ..errors import CORRECTION, RESTART, ModelError, install_command
-from .client import estimate_cost, no_price_error
+from ..errors import CORRECTION, RESTART, ModelError, PriceUnknown, install_command
+from .api_errors import connection_cause, connection_needs, status_in_stream
+from .client import estimate_cost, no_price_reason
 from .decision import json_instruction
 from .downloads import Downloads
 from .extra_members import adding_members, create_http_client
 from .foreign_answers import check, noticing
 from .model import Answer, OnPiece, Request
-from .request_checks import to_sendable_request
+from .request_checks import is_about_account, to_sendable_request
+from .silence import reporting_silence
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -68,6 +70,11 @@ class ProviderClient:
             return reason
         return f"{self._label} needs a package: pip install 'pydantic-ai-slim[{extra}]'"
 
+    def why_unpriced(self) -> str | None:
+        """Return why a `cost_budget` cannot be kept; None if the price of the model is known."""
+        is_known = estimate_cost(self.settings.name, {}, self.settings.provider) is not None
+        return None if is_known else no_price_reason(self._label)
+
     def _missing_key(self) -> str | None:
         if self.settings.key is not None:
             if os.environ.get(self.settings.key):
@@ -77,7 +84,7 @@ class ProviderClient:
         if provider in ADDRESSES:
             variable, usual = ADDRESSES[provider]
             if has_address or os.environ.get(variable):
-                return None
+                return None if has_address else address_fault(variable)
             return f'there is no address for {self._label}; set {variable}, or base_url in ropewalk.toml, to "{usual}"'
         names = KEY_VARIABLES.get(provider, ())
         if not names or has_address or any(map(os.environ.get, names)):
@@ -93,8 +100,8 @@ class ProviderClient:
         from .provider_messages import Names, stop_reason, to_content, to_messages, to_parameters, to_settings, to_usage
 
         request, notes = to_sendable_request(request)
-        if request.priced and estimate_cost(self.settings.name, {}, self.settings.provider) is None:
-            raise no_price_error(self._label)
+        if request.priced and (unpriced := self.why_unpriced()) is not None:
+            raise PriceUnknown(unpriced, needs=CORRECTION)
         native = request.structured and _answers_by_schema(model, request)
         if request.schema is not None and not native:
             instruction = json_instruction(request.schema)
@@ -107,8 +114,14 @@ class ProviderClient:
         taken = {key: value for key, value in settings.items() if key not in left_out}
         request = await self._downloads.with_files(request, partial(_takes_url, model))
         sent = (to_messages(request, names), parameters, taken)
-        with adding_members(request.options.get("extra")), noticing() as foreign, self._errors(model, foreign):
-            response = await (_stream(model, *sent, on_piece) if use_stream else _request(model, *sent))
+        waiting = reporting_silence(f"{self._label}{_at(model.base_url)}", self._options()["timeout"], on_piece)
+        with (
+            adding_members(request.options.get("extra")),
+            noticing() as foreign,
+            self._errors(model, foreign),
+            waiting as take,
+        ):
+            response = await (_stream(model, *sent, take) if use_stream else _request(model, *sent))
         content, warnings = to_content(response, names)
         name, usage = response.model_name or self.settings.name, to_usage(response)
         return Answer(
@@ -174,7 +187,9 @@ class ProviderClient:
             ModelConnectionError,
             ModelHTTPError,
             ModelOverloadedError,
+            ModelQuotaExceededError,
             ModelServerError,
+            ModelTimeoutError,
             UserError,
         )
 
@@ -184,21 +199,34 @@ class ProviderClient:
             if foreign:
                 raise ModelError(f"{self._label}: {foreign[0]}", needs=CORRECTION) from error
             later = error.in_stream and isinstance(error, (ModelServerError, ModelOverloadedError))
-            advice = self._advice(error.status_code, model.base_url)
-            at = _at(model.base_url) if error.status_code >= 500 else ""
-            message = f"{self._label}{at} refused: {error.status_code}: {_message(error)}{advice}"
-            raise ModelError(message, status=error.status_code, retryable=later) from error
-        except ModelConnectionError as error:
-            reason = _message(error).removesuffix(".")
-            message = f"could not reach {self._label}{_at(model.base_url)}: {reason}; {self._address_advice()}"
+            refusal = self._refusal(error, error.status_code, model, retryable=later)
+            # A refusal of the account, such as one for lack of credit, is not about the request.
+            if isinstance(error, ModelQuotaExceededError) or is_about_account(_message(error)):
+                refusal.needs = CORRECTION
+            raise refusal from error
+        except ModelTimeoutError as error:
+            limit = f"{self._options()['timeout']:g} s (timeout under [model] in ropewalk.toml)"
+            message = f"{self._label}{_at(model.base_url)} did not answer within {limit}"
             raise ModelError(message, retryable=error.in_stream) from error
+        except ModelConnectionError as error:
+            reason = f"{connection_cause(error)}; {self._address_advice()}"
+            message = f"could not reach {self._label}{_at(model.base_url)}: {reason}"
+            raise ModelError(message, retryable=error.in_stream, needs=connection_needs(error)) from error
         except (ModelAPIError, AgentRunError) as error:
+            # An event of a stream that reports an error has no status of its own.
+            if (status := status_in_stream(getattr(error.__cause__, "body", None))) is not None:
+                raise self._refusal(error, status, model) from error
             raise ModelError(
                 f"the answer of {self._label} cannot be used: {_message(error)}", retryable=True
             ) from error
         except (UserError, ValueError) as error:
             message = f"{self._label} cannot take the request: {_message(error)}"
             raise ModelError(message, needs=RESTART) from error
+
+    def _refusal(self, error: Exception, status: int, model: Model[Any], *, retryable: bool = False) -> ModelError:
+        at = _at(model.base_url) if status >= 500 else ""
+        message = f"{self._label}{at} refused: {status}: {_message(error)}{self._advice(status, model.base_url)}"
+        return ModelError(message, status=status, retryable=retryable)
 
     def _advice(self, status: int, address: str | None) -> str:
         if status in (401, 403):
@@ -211,9 +239,7 @@ class ProviderClient:
     def _address_advice(self) -> str:
         variable, _ = ADDRESSES.get(self.settings.provider, ("", ""))
         if self.settings.base_url is not None or variable:
-            return (
-                f"is it running? {'base_url in ropewalk.toml' if self.settings.base_url else variable} sets the address"
-            )
+            return f"{'base_url in ropewalk.toml' if self.settings.base_url else variable} sets the address"
         return "check the network connection"
 
 

@@ -263,9 +263,14 @@ _ESSENTIAL_TYPES: Final = ("text", "tool_use", "tool_result")
 """Types of blocks that cannot be left out of a conversation."""
 
 
+def is_about_account(message: str) -> bool:
+    """Return True if a refusal is about the account, such as one for lack of credit, and not about the request."""
+    return re.search(_ACCOUNT_PATTERN, message, re.IGNORECASE) is not None
+
+
 def find_refused_part(message: str, body: Mapping[str, Any]) -> dict[str, str] | None:
     """Find the part of a request that a refusal is about."""
-    if re.search(_ACCOUNT_PATTERN, message, re.IGNORECASE):
+    if is_about_account(message):
         return None
     # The API names a part by its position, or a tool by its name.
     tools = body.get("tools") or []

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from ..errors import CORRECTION, PriceUnknown
 from ..tools.backends.local import maybe_await
 from ..values import Json, fresh
-from .client import no_price_error
+from .client import no_price_reason
 from .model import Answer, OnPiece, Request, ToolCall, ToolResult
 
 Turn: TypeAlias = "str | Mapping[str, Any] | list[Any] | Answer | Exception | Callable[[Request], Any]"
@@ -71,7 +72,7 @@ class ScriptedModel:
         """
         self.requests.append(copy_request(request))
         if request.priced and self._cost is None:
-            raise no_price_error(request.model or "scripted")
+            raise PriceUnknown(no_price_reason(request.model or "scripted"), needs=CORRECTION)
         turn: Any = self.turns[min(self._position, len(self.turns) - 1)]
         self._position += 1
         # A function of the request may return any other kind of turn.

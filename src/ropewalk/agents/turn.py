@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..errors import CORRECTION, RESTART, ModelError
+from ..errors import CORRECTION, RESTART, ModelError, PriceUnknown
 from ..notations.agent import ENDS, RESULT_SIZE, rendered
 from ..ops import MODEL
 from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
@@ -24,7 +24,7 @@ from ..tools.listener import Listener as CallListener
 from ..tools.tool import Tool, parse_tool_id
 from ..tools.toolbox import Toolbox
 from ..values import Json, did_you_mean
-from .client import DEFAULT_MODEL, no_price_error
+from .client import DEFAULT_MODEL, no_price_reason
 from .decision import TurnState, next_turn, refused_turn
 from .model import BROKEN_OFF, Answer, ModelClient, Request
 from .request_checks import is_repairable, refused_values, to_sendable_request
@@ -145,7 +145,7 @@ class ModelTool(Routed):
         # Without a price the budget could not be kept.
         _record_on_span(answer)
         if options.get("cost_budget") is not None and answer.cost is None:
-            raise no_price_error(answer.model or "the model")
+            raise PriceUnknown(no_price_reason(answer.model or "the model"), needs=CORRECTION)
         turn = next_turn(answer, before)
         _report_turn(turn, listener)
         stop = turn["stop_reason"]

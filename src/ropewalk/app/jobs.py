@@ -380,6 +380,7 @@ class Jobs:
         problem = _model_problem(self.model_checks(loaded), loaded.kind, loaded.document, loaded.file)
         if problem is not None:
             warnings.append(problem)
+        warnings += self.fallback_warnings(loaded)
         return replace(checked, warnings=(*checked.warnings, *warnings)) if warnings else checked
 
     async def check_source(self, source: Source) -> Checked:
@@ -395,18 +396,35 @@ class Jobs:
         """Return the availability checks of every model that the definition calls, also through other flows."""
         return find_model_checks(loaded.flow, self.context.toolbox, self.why_model_unavailable)
 
-    def why_model_unavailable(self, model: str = "") -> str | None:
-        """Return why agents cannot call a model here, or None; "" is the default."""
+    def fallback_warnings(self, loaded: Prepared) -> list[Problem]:
+        """Return a warning for each model of a definition with a fallback that cannot be asked."""
+        checks = find_model_checks(loaded.flow, self.context.toolbox, self.why_fallback_unavailable, None)
+        blocking = {check() for check in self.model_checks(loaded)} if checks else set()
+        reasons = dict.fromkeys(check() for check in checks)  # flows that are tools give what blocks them
+        return [Problem(path="", message=reason) for reason in reasons if reason is not None and reason not in blocking]
+
+    def why_fallback_unavailable(self, model: str = "", priced: bool = False) -> str | None:
+        """Return why a fallback of a model cannot be asked here, or None."""
+        find = None if self.context.distributed else getattr(self.context.model, "missing_fallback", None)
+        try:
+            return None if find is None else str(found) if (found := find(model)) is not None else None
+        except ModelError:  # the check of the model itself reports it
+            return None
+
+    def why_model_unavailable(self, model: str = "", priced: bool = False) -> str | None:
+        """Return why agents cannot call a model here, or None; "" is the default, and `priced` needs its price."""
 
         # The model is not called to find out.
         # Workers have a model of their own, so nothing is known of it here.
         if self.context.distributed:
             return None
         try:
-            missing = getattr(self.context.client_of(model), "missing", None)
+            client = self.context.client_of(model)
         except ModelError as error:
             return str(error)
-        return None if missing is None else missing()
+        names = ("missing", "why_unpriced") if priced else ("missing",)
+        finders = (getattr(client, name, None) for name in names)  # a client of one's own may have none
+        return next((reason for find in finders if find is not None and (reason := find()) is not None), None)
 
     def caller(self, executor: Executor | None, loaded: Prepared) -> Any:
         """Return the caller of a run's tools: the executor if given, else the runner of the app or of the directory."""
@@ -495,8 +513,11 @@ def _definition(start: Start) -> Prepared:
 def _model_problem(checks: Iterable[ModelCheck], kind: str, document: Mapping[str, Any], file: Any) -> Problem | None:
     """Return why one of the models cannot be called, at its line if the agent names the model; None if all can."""
     reason = next((reason for check in checks if (reason := check()) is not None), None)
-    if reason is None or kind != "agent" or not document.get("model"):
+    # A reason that begins with the name of a field is about that field.
+    field = "cost_budget" if reason is not None and reason.startswith("cost_budget: ") else "model"
+    if reason is None or kind != "agent" or not document.get(field):
         return None if reason is None else Problem(path="", message=reason)
     from ..source.document import with_places
 
-    return with_places([Problem(path="model", message=reason)], file)[0]
+    [problem] = with_places([Problem(path=field, message=reason.removeprefix(f"{field}: "))], file)
+    return problem if problem.place is not None else replace(problem, message=reason)

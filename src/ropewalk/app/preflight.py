@@ -262,12 +262,12 @@ def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
 
 
 def find_model_checks(
-    flow: Flow, toolbox: Toolbox, own: Callable[[str], str | None], visited: set[int] | None = None
+    flow: Flow, toolbox: Toolbox, own: Callable[[str, bool], str | None], visited: set[int] | None = None
 ) -> list[ModelCheck]:
     """Return the availability checks of the models that a flow calls."""
     visited, result = set[int]() if visited is None else visited, list[ModelCheck]()
     models = {_model_of(node.op) for node in calls_of(flow.body) if node.op.tool == MODEL}
-    result += [partial(own, model) for model in sorted(models)]
+    result += [partial(own, *model) for model in sorted(models)]
     for tool in tools_of(flow.body):
         inner = flow_tool_of(_known(tool, toolbox))
         if inner is not None and inner.host.model_checks is not None and id(inner) not in visited:
@@ -276,11 +276,14 @@ def find_model_checks(
     return result
 
 
-def _model_of(call: Call) -> str:
-    """Return the model that a call of `ropewalk:model` names; "" for the default, or if only the run knows."""
+def _model_of(call: Call) -> tuple[str, bool]:
+    """Return the model that a call of `ropewalk:model` names, and True if it has a budget in US dollars."""
+
+    # The model is "" for the default, or if only the run knows.
     options = dict(call.args.fields).get("options") if isinstance(call.args, Obj) else None
-    model = options.value.get("model") if isinstance(options, Lit) and isinstance(options.value, dict) else None
-    return model if isinstance(model, str) else ""
+    fields = options.value if isinstance(options, Lit) and isinstance(options.value, dict) else {}
+    model = fields.get("model")
+    return model if isinstance(model, str) else "", fields.get("cost_budget") is not None
 
 
 def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:

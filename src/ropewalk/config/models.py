@@ -13,6 +13,7 @@ from typing import Any, Final
 from ..errors import ConfigError
 from ..fast_dataclass import dataclass
 from ..values import Json
+from .model_options import option_faults
 from .providers import model_error, provider_error
 from .toml import MODEL_KEYS, TomlFile, raise_all
 
@@ -65,6 +66,7 @@ def read_models(table: TomlFile) -> dict[str, ModelSettings]:
             if settings.model:
                 settings = replace(settings, place=table.place_of((*path, "model")).spot)
             errors += _name_errors(table, path, settings, named)
+            errors += _option_errors(table, path, settings)
             models[path[-1] if len(path) == 2 else ""] = settings
         except ConfigError as error:
             errors.append(error)
@@ -85,6 +87,13 @@ def _name_errors(
     for key, fault in faults:
         if fault is not None:
             yield ConfigError(f"[{'.'.join(path)}] {key}: {fault}", place=table.place_of((*path, key)))
+
+
+def _option_errors(table: TomlFile, path: tuple[str, ...], settings: ModelSettings) -> Iterator[ConfigError]:
+    """Yield an error for each option that the model does not have, and for each value of another type."""
+    for name, fault in option_faults(settings.model, settings.provider, settings.options):
+        key = (*path, "options", name)
+        yield ConfigError(f"[{'.'.join(key[:-1])}] {name}: {fault}", place=table.place_of(key))
 
 
 def _settings(table: Mapping[str, Any]) -> ModelSettings:

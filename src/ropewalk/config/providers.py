@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from ..values import did_you_mean
 
@@ -80,6 +81,22 @@ EXAMPLES: Final[Mapping[str, str]] = {
 }
 """A model of each provider, for messages."""
 _OWNERS: Final = {"gpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "gemini": "google", "grok": "xai"}
+
+
+def is_web_address(value: Any) -> bool:
+    """Return True for the http or https address of a host, with a possible port."""
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def address_fault(variable: str) -> str | None:
+    """Return what is wrong with the address in an environment variable, or None."""
+    if is_web_address(os.environ.get(variable) or "http://default"):
+        return None
+    return f"{variable}: must be an address that begins with http:// or https://"
 
 
 def is_class(model: str) -> bool:

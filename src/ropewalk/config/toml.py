@@ -23,6 +23,7 @@ from ..fast_dataclass import dataclass
 from ..source.load import decoded, is_file
 from ..source.locations import Lines
 from ..values import MAX_DEPTH, did_you_mean
+from .providers import is_web_address
 from .settings import CATCH_UP, EMBEDDERS, MODES, QUESTIONS, RESOURCES, TRUST_HINTS, is_embedder_name
 
 
@@ -121,6 +122,9 @@ _TEXT: Final = ValueType("text", is_text)
 _TEXTS: Final = ValueType("a list of texts", partial(_is_list_of, str))
 _TEXT_TABLE: Final = ValueType("a table of texts", partial(_is_table_of, lambda value: isinstance(value, str)))
 _TABLES: Final = ValueType("a list of tables", partial(_is_list_of, dict))
+_ADDRESS: Final = ValueType(
+    'an address that begins with http:// or https://, such as "http://localhost:11434/v1"', is_web_address
+)
 _VARIABLE: Final = ValueType(
     "the name of an environment variable that holds the key, such as OPENAI_API_KEY, never the key itself",
     lambda value: isinstance(value, str) and bool(re.fullmatch("[A-Z_][A-Z0-9_]*|[A-Za-z_][A-Za-z0-9_]{0,30}", value)),
@@ -228,7 +232,7 @@ SCHEDULE_KEYS: Final[dict[str, ValueType]] = {
 }
 MODEL_KEYS: Final[dict[str, ValueType]] = {
     "model": _TEXT,
-    "base_url": _TEXT,
+    "base_url": _ADDRESS,
     "key": _VARIABLE,
     "max_tokens": _COUNT,
     "max_retries": _COUNT_OR_ZERO,
@@ -294,7 +298,7 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
     },
     "claude": {
         "model": _TEXT,
-        "base_url": _TEXT,
+        "base_url": _ADDRESS,
         "max_tokens": _COUNT,
         "max_retries": _COUNT_OR_ZERO,
         "timeout": _SECONDS,

@@ -512,7 +512,9 @@ def _check_agents(app: App, config: Config) -> Iterator[Finding]:
         missing, label = app.jobs.why_model_unavailable(name), f"model {name}".strip()
         is_set = config.models.get(name, ModelSettings()) != ModelSettings()
         used = has_agents or is_set or bool(config.claude and not name)
-        if missing is None:
+        if missing is None and (fallback := app.jobs.why_fallback_unavailable(name)) is not None:
+            yield Finding(label, "note", f"configured; {fallback}")
+        elif missing is None:
             yield Finding(label, "ok", "configured; it was not asked")
         elif used:
             yield Finding(label, "fault", f"{missing}; agents, chat and n8n build need it")

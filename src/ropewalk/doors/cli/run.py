@@ -209,7 +209,7 @@ async def _load_with_warnings(app: App, source: Path, variables: Collection[str]
     if checked.problems:
         return loaded
     ignored = {UNKNOWN_TOOL, *(f"{UNSET} {name}" for name in variables)}
-    for warning in checked.warnings:
+    for warning in (*checked.warnings, *app.jobs.fallback_warnings(loaded)):
         if warning.keyword not in ignored:
             notify(f"warning: {render_problem(word_problem(warning, Door.CLI))}", logging.WARNING)
     return loaded
