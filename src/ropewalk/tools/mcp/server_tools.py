@@ -173,8 +173,8 @@ class ServerTools(Source):
         for reasons in (shelf.failures, shelf.refused, shelf.left_out):
             for key in [key for key in reasons if key.startswith(f"{name}:")]:
                 del reasons[key]
-        for tool, reason in left_out.items():
-            (shelf.left_out if reason == SWITCHED_OFF else shelf.failures)[f"{name}:{tool}"] = reason
+        for left, why in left_out.items():
+            (shelf.left_out if why == SWITCHED_OFF else shelf.failures)[f"{name}:{left}"] = why
         tools: dict[str, tuple[Tool, ToolBackend | None]] = {}
         ids = set[str]()
         names = distinct_names([get_member(definition, "name") for definition in definitions])
