@@ -84,6 +84,8 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factor
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / f"cache{next(_numbers)}"))
     if (streams := sys.modules.get("sse_starlette.sse")) is not None:  # a server that has ended here ends all streams
         monkeypatch.setattr(streams.AppStatus, "should_exit", False)
+    if (remedies := sys.modules.get("ropewalk.doors.remedies")) is not None:  # a process executes one command
+        remedies.GIVEN.set(("", ""))
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,8 @@ import pytest
 
 from ropewalk import tool
 from ropewalk.app.app import App
+from ropewalk.app.project_problems import missing_files
+from ropewalk.config.project import read_config
 from ropewalk.errors import InvalidFlow, ToolNotFound
 
 TOOLS = """
@@ -406,13 +408,13 @@ def test_a_cycle_through_a_program_is_named_whole(project: Path) -> None:
     in_project(project, case)
 
 
-def test_an_entry_that_matches_no_flow_is_a_warning(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_entry_that_matches_no_flow_is_a_problem(project: Path) -> None:
     toml = (project / "ropewalk.toml").read_text()
     flows = '[tools]\nflows = ["answer.yaml", "flow", "shout_tools.py:gone", "*.yml", "no.py:x"]\n'
     (project / "ropewalk.toml").write_text(toml.replace("[tools]\n", flows))
-    App.open(project, store="memory")
-    warnings = [record.getMessage().partition("matches ")[2] for record in caplog.records]
-    assert warnings == ["'flow'", "'*.yml'", "'no.py:x'"]
+    found = [problem.message.partition(";")[0] for problem in missing_files(read_config(project))]
+    unmatched = ("no file 'flow'", "no definition matches '*.yml'", "no file 'no.py:x'")
+    assert found == [f"[tools] flows: {why}" for why in unmatched]
 
 
 FINISHED = """

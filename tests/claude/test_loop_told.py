@@ -61,7 +61,8 @@ def test_no_answer_in_time_is_told_as_that() -> None:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         client = ClaudeClient(Settings(base_url=url, timeout=0.2, max_retries=1), api_key="no-key")
         with pytest.raises(
-            CompletionFailed, match=r"did not answer within 0\.2 s \(\[claude\] timeout\) \(after 2 attempts\)"
+            CompletionFailed,
+            match=r"did not answer within 0\.2 s \(timeout under \[model\] in ropewalk\.toml\) \(after 2",
         ):
             asyncio.run(complete_with_tools("hi", client=client))
 

@@ -128,10 +128,10 @@ def test_the_list_of_tools_says_who_has_not_agreed_to_servers_and_how_to(project
         ".mcp.json", '{"mcpServers": {"s": {"command": "no-such-program"}, "old": {"type": "sse", "url": "https://o"}}}'
     )
     text = ls(project=project.home).text
+    agree = f"to agree to them: ropewalk trust -C {project.home}, or set ROPEWALK_TRUST=all"
     assert text.startswith(
-        "no tools; nobody has agreed to these servers yet: s; to agree to them: ropewalk trust, or set ROPEWALK_TRUST=all; "
-        "these cannot be used: old\n"
-    )
+        f"no tools; nobody has agreed to these servers yet: s; {agree}; these cannot be used: old\n"
+    ), text
     assert ".mcp.json:1:" in text
     assert ": not started, because nobody has agreed" in text
     assert "did not answer" not in text
@@ -213,7 +213,7 @@ def test_a_person_at_a_terminal_is_asked_once_and_a_refusal_is_kept(project):
     assert project("trust").code == 2
     project.write("ropewalk.toml", "")
     doctor = project("doctor")
-    assert (doctor.code, "- server s" in doctor.out) == (0, True), doctor.out
+    assert ("- server s" in doctor.out, "1 problem found" in doctor.out) == (True, True), doctor.out  # of the flow
     assert project("trust", "--yes").code == 0
     shown = at_terminal(project.home, project.env(), words, "s3cret")
     assert "The key (or set ROPEWALK_SECRET_KEY; Enter leaves the server out)" in shown

@@ -83,9 +83,8 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def site(door: McpDoor, max_sessions: int = 10) -> AsyncIterator[Callable[[], Any]]:
-    """The server over HTTP, without a socket; gives what opens a session."""
-    app = _site(door, max_sessions)
+async def lifespan(app: Any) -> AsyncIterator[None]:
+    """The life of an ASGI app, as its server begins and ends it."""
     opened, ended = asyncio.Event(), asyncio.Event()
     events = iter(["lifespan.startup", "lifespan.shutdown"])
 
@@ -101,7 +100,19 @@ async def site(door: McpDoor, max_sessions: int = 10) -> AsyncIterator[Callable[
 
     life = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send))
     await opened.wait()
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+    try:
+        yield
+    finally:
+        ended.set()
+        await life
+
+
+@contextlib.asynccontextmanager
+async def site(door: McpDoor, max_sessions: int = 10) -> AsyncIterator[Callable[[], Any]]:
+    """The server over HTTP, without a socket; gives what opens a session."""
+    app = _site(door, max_sessions)
+    transport = httpx2.ASGITransport(app=app)
+    async with lifespan(app), httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
 
         async def session() -> Session | None:
             answer = await client.post("/mcp", json=INITIALIZE, headers=HEADERS)
@@ -116,8 +127,6 @@ async def site(door: McpDoor, max_sessions: int = 10) -> AsyncIterator[Callable[
 
         async with door.open():
             yield session
-    ended.set()
-    await life
 
 
 def test_a_new_session_ends_the_one_that_was_idle_longest_or_is_refused() -> None:

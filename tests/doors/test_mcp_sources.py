@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 
+from doors.test_mcp_sessions import lifespan
 from ropewalk import App, tool
 from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.gateway import Tools
@@ -54,9 +55,9 @@ def test_every_session_of_an_address_is_one_source() -> None:
     async def case() -> dict[str, str]:
         async with App("memory", tools=[zork]) as app:
             door = McpDoor(Catalogue(Finder(app), [], [Tools(app)], max_listed=0))
-            inner: Any = _site(door, 10)
+            inner = _site(door, 10)
             site = AuthMiddleware(inner, TOKEN)
-            async with door.open(), inner._site.router.lifespan_context(inner._site):
+            async with door.open(), lifespan(inner):
                 await call_from(site, "203.0.113.7", "one")
                 await call_from(site, "203.0.113.7", "two", **{"x-forwarded-for": "198.51.100.1"})
                 await call_from(site, "203.0.113.8", "three")

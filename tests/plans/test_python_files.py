@@ -75,7 +75,7 @@ def test_validate_preview_and_graph(folder: Path) -> None:
     assert "price" in ropewalk(folder, "graph", "reports.py:one").stdout
     missing = ropewalk(folder, "run", "reports.py:totl")
     assert "did you mean 'total'?" in missing.stderr
-    assert "reports.py:NAME" in ropewalk(folder, "run", "reports.py").stderr
+    assert "reports.py:total (line 13)" in ropewalk(folder, "run", "reports.py").stderr
 
 
 @pytest.mark.process

@@ -101,7 +101,7 @@ def validate(
 
 def _require_document(source: Path) -> None:
     """Raise UsageError for a directory without an experience, and say what to check instead."""
-    if source.is_dir() and not any((source / name).exists() for name in EXPERIENCE_DOCUMENTS):
+    if os.path.isdir(source) and not any(os.path.exists(source / name) for name in EXPERIENCE_DOCUMENTS):
         advice = f"name its files, such as {quote(str(source))}/*.yaml, or check the project: ropewalk validate"
         raise UsageError(f"no {EXPERIENCE_DOCUMENTS[0]} in the directory {str(source)!r}; {advice}")
 
