@@ -152,9 +152,10 @@ def why_unattended(store: Store, registry: Registry, run_id: str) -> str | None:
         return None
     if takers:
         return f"waiting in queue {queue}, but {describe_other_versions(takers)}"
+    begun = " after its process ended" if row.epoch > 1 else ""
     reason = f"none of the {len(workers)} workers serves this queue" if workers else "no worker is running"
     starting = "a worker" if isinstance(store, PostgresStore) else "a server or a worker"
-    return f"waiting in queue {queue}, but {reason}; start {starting}"
+    return f"waiting in queue {queue}{begun}, but {reason}; start {starting}"
 
 
 def is_of_this_version(worker: WorkerRow) -> bool:

@@ -109,11 +109,11 @@ def chat(
         elif prompt is not None:
             ask_on_terminal(app)
         await all_connected(app)
-        tools = _named(app, tool)
+        tools = _named(app, "--tool", tool)
         if app.context.plans.offer if plans is None else plans:
             tools = _plan_operations(app) + (tools if tool else [])
         # Without --yes every call with side effects is approved first; without a terminal it is refused.
-        allowed = {item.id for item in _named(app, yes)} if yes else set()
+        allowed = {item.id for item in _named(app, "--yes", yes)} if yes else set()
 
         def began(run_id: str, offered: list[str]) -> None:
             interrupts.running(run_id)
@@ -157,7 +157,7 @@ def _is_asked_about(tool: Tool) -> bool:
     return tool.has_side_effects and tool.namespace != "ropewalk"
 
 
-def _named(app: App, names: tuple[str, ...]) -> list[Tool]:
+def _named(app: App, option: str, names: tuple[str, ...]) -> list[Tool]:
     """Return the tools with these names (ids, or names that only one tool has); all tools if there are no names."""
     there = sorted((item for item in app.toolbox.list() if item.namespace != "ropewalk"), key=lambda item: item.id)
     if not names:
@@ -170,10 +170,8 @@ def _named(app: App, names: tuple[str, ...]) -> list[Tool]:
         if len(same) != 1:
             near = closest_tool(name, there)
             message = f"several: {', '.join(item.id for item in same)}" if same else "no tool"
-            raise UsageError(
-                f"--tool or --yes --tool or --yes {name!r} names {message}"
-                + (f"; did you mean {near}?" if near and not same else "")
-            )
+            hint = f"; did you mean {near}?" if near and not same else ""
+            raise UsageError(f"{option} {name!r} names {message}{hint}")
         result += same
     return result
 

@@ -572,7 +572,7 @@ class Definition(RequestBody):
     @staticmethod
     def object_for(text: str) -> dict[str, str]:
         """Return what to write in place of the name of a file."""
-        return {"kind": "file", "id": text}
+        return {"kind": "file", "id": text if "." in text else f"{text}.yaml"}
 
 
 OWN = "ropewalk:"
