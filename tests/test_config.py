@@ -120,6 +120,7 @@ def test_secrets_do_not_show_in_the_text_of_a_configuration(tmp_path):
         ("[mcp]\ncommand = 'x'\n", 2, 1, "write it in [mcp.NAME]"),
         ("[mcp]\nfile = 'nope.json'\n", 2, 1, "'nope.json' does not exist"),
         ("mcp = 3\n", 1, 1, "must be a table"),
+        ("\n[[mcp]]\nname = 'x'\n", 2, 3, "mcp must be a table"),
         ("[providers.p]\nheaders = {}\n", 1, 2, "needs a url or an openapi document"),
         ("[providers.p]\nurl = 'http://x'\ntools = ['t']\n", 3, 1, "tools: must be a list of tables"),
         ("[providers.p]\nopenapi = 'a'\ntools = []\n", 1, 2, "from openapi or from tools, not both"),

@@ -47,12 +47,12 @@ def store_of(done):
 def test_doctor_tells_of_a_damaged_big_value_and_saves_the_other_runs(project):
     damaged(project, "UPDATE blob SET data = zeroblob(length(data)) WHERE hash IN"
             " (SELECT blob FROM held JOIN run ON run = seq WHERE id = 'b')")  # fmt: skip
-    done = project("doctor", "--json")
+    done = project("doctor", "--json", "-C", str(project.home))
     assert done.code == 1
     state, said = store_of(done)["store"]
     assert state == "fault"
     assert "run b: " in said
-    assert "doctor --save FILE" in said
+    assert f"ropewalk doctor --save FILE -C {project.home}`" in said
     assert "run `ropewalk doctor`" not in said
     done = project("doctor", "--save", "saved.db", "--json")
     assert done.code == 1

@@ -363,3 +363,16 @@ def test_runs_show_prints_all_lines_of_the_cause_of_a_server_that_died(name, pro
     assert "first line\nthe database is gone\n" in failed
     assert len(re.findall(r"^ *first line\n *the database is gone$", shown, re.MULTILINE)) == 1
     assert ("to see the stack" in failed) is ("stack of" in shown) is (name == "d.py:dead")
+
+
+def test_a_plan_that_failed_in_its_own_code_names_the_retry_with_the_corrected_file(project):
+    code = (
+        'from ropewalk import plan\n\n@plan\nasync def share(n: int = 0) -> int:\n    """Share."""\n    return 6 // n\n'
+    )
+    project.write("p.py", code)
+    failed = project("run", "p.py:share", "--id", "s")
+    *_, advice = failed.out.splitlines()
+    assert (failed.code, advice) == (1, "correct the code, then: ropewalk runs retry s --upgrade p.py:share")
+    project.write("p.py", code.replace("6 // n", "6 // (n + 1)"))
+    done = project("runs", "retry", "s", "--upgrade", "p.py:share")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "result: 6")

@@ -96,6 +96,7 @@ def test_wrong_address_is_told_with_what_would_be_right(url: str, told: str) -> 
         ("memroy", "is not a store; did you mean 'memory'?"),
         ("no/such/place.db", "does not exist; create it first"),
         ("sqlite:///no/such/place.db", "does not exist; create it first"),
+        (f"{__file__}/place.db", f"directory {__file__} is a file"),
     ],
 )
 def test_an_app_refuses_a_wrong_address_when_it_is_made(

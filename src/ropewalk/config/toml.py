@@ -325,7 +325,7 @@ _BRACKETS = re.compile(
     r"""\"{3}(?:[^\\]|\\[\s\S])*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}]"""
 )
 _ITEM = re.compile(r"'([^']*)'")
-_LINE_TABLE = re.compile(r"^\s*\[(?!\[)([^\]]+)\]")
+_LINE_TABLE = re.compile(r"^\s*\[\[?([^\[\]]+)\]")
 
 
 def file_exists(file: Path) -> bool:

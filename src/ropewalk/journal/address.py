@@ -163,8 +163,9 @@ class StoreOpener:
             return
         file = file_of(self._url)
         if file is not None and not os.path.isdir(file.parent):
+            why = "is a file" if os.path.exists(file.parent) else "does not exist; create it first"
             with self._placed():
-                raise StoreError(f"{file}: directory {file.parent} does not exist; create it first")
+                raise StoreError(f"{file}: directory {file.parent} {why}")
 
     def __call__(self) -> Store:
         """Open the store."""

@@ -19,6 +19,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextvars import copy_context
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -104,7 +105,7 @@ class Parts:
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits for the result
                 loop.call_soon_threadsafe(settle, value, raised)
 
-        threading.Thread(target=run, name="ropewalk-doctor", daemon=True).start()
+        threading.Thread(target=copy_context().run, args=(run,), name="ropewalk-doctor", daemon=True).start()
         value: T = await self.within(result, self.limit)
         return value
 
@@ -134,8 +135,9 @@ _DAMAGE_LIMIT = 20
 _EXAMINE_LIMIT = 5.0
 """Seconds for reading the pages and values of the store, at most."""
 _REPAIR_ADVICE = (
-    "; next: stop every process that uses the store, copy it and its -wal file to a safe place, write everything"
-    " readable to a new store with `doctor --save FILE`, and continue with that store or with a backup"
+    "; next: stop every process that uses the store, copy it and its -wal file to a safe place, write"
+    " everything readable to a new store with `ropewalk doctor --save FILE{options}`, and continue with that store or with a"
+    " backup"
 )
 _BACKUP_ADVICE = "; next: restore a backup of your server, or copy everything readable with `ropewalk store copy`"
 _NAME_WIDTH = 13  # characters; longer names are not cut
@@ -637,7 +639,7 @@ def _check_store(app: App, address: str, limit: float) -> Finding:
         return Finding("store", "fault", _with_repair_advice(error))
     if damage:
         rest = f"; and {len(damage) - _DAMAGE_LIMIT:,} more" if len(damage) > _DAMAGE_LIMIT else ""
-        advice = _REPAIR_ADVICE if file_of(address) else _BACKUP_ADVICE
+        advice = _REPAIR_ADVICE.format(options=given_options()) if file_of(address) else _BACKUP_ADVICE
         message = f"{'; '.join(damage[:_DAMAGE_LIMIT])}{rest}"
         return Finding("store", "fault", f"{address} is damaged: {message}{advice}")
     schema = app.store.schema
@@ -655,7 +657,7 @@ def _check_store(app: App, address: str, limit: float) -> Finding:
 def _with_repair_advice(error: RopewalkError) -> str:
     """Return the text of an error, for a damaged store with the next steps in place of the hint to run `doctor`."""
     if error.remedy is not None and error.remedy.action is Action.EXAMINE_STORE:
-        return Exception.__str__(error) + _REPAIR_ADVICE
+        return Exception.__str__(error) + _REPAIR_ADVICE.format(options=given_options())
     return error_message(error, Door.CLI)
 
 

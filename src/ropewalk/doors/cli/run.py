@@ -386,9 +386,11 @@ def retry_advice(
         from ...app.runs.rerun import would_fail_again  # few runs need it
 
         if would_fail_again(app.context.history(row.id), own):
-            return []
+            return [f"correct the code, then: {command}{upgraded}"] if file else []
     kept = sum(counts.counts[how] for how in ("finished", "recovered", REUSED)) if counts else 0
     reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
+    if counts and row.epoch > 1 and not counts.counts[REUSED]:  # an earlier process finished some, too
+        reuse = " (reuses the finished steps)"
     purpose = "to continue it" if row.status == "stopped" else "to retry what failed"
     return [f"{purpose}: {command}{options}{reuse}"]
 

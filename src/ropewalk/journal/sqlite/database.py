@@ -161,7 +161,8 @@ def _refuse_links(path: Path) -> None:
 
 def _make(path: Path) -> None:
     if not path.parent.is_dir():
-        raise StoreError(f"{path}: directory {path.parent} does not exist; create it first")
+        why = "is a file" if path.parent.exists() else "does not exist; create it first"
+        raise StoreError(f"{path}: directory {path.parent} {why}")
     try:
         # Only the owner may read the data of runs.
         os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
