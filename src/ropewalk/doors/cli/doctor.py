@@ -136,8 +136,8 @@ _EXAMINE_LIMIT = 5.0
 """Seconds for reading the pages and values of the store, at most."""
 _REPAIR_ADVICE = (
     "; next: stop every process that uses the store, copy it and its -wal file to a safe place, write"
-    " everything readable to a new store with `ropewalk doctor --save FILE{options}`, and continue with that store or with a"
-    " backup"
+    " everything readable to a new store with `ropewalk doctor --save FILE{options}`, and continue with that store or"
+    " with a backup"
 )
 _BACKUP_ADVICE = "; next: restore a backup of your server, or copy everything readable with `ropewalk store copy`"
 _NAME_WIDTH = 13  # characters; longer names are not cut
