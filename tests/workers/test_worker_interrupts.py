@@ -6,6 +6,7 @@ import asyncio
 import re
 import shlex
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,10 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
 
     def interrupted_turn(loop: asyncio.BaseEventLoop) -> None:
         nonlocal turns_left
-        turns_left -= 1
-        if turns_left == 0:
-            signal.raise_signal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread():  # DBOS has a loop of its own
+            turns_left -= 1
+            if turns_left == 0:
+                signal.raise_signal(signal.SIGINT)
         turn(loop)
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "_run_once", interrupted_turn)

@@ -105,8 +105,10 @@ class Interrupts:
         # The store may have the run although the engine has not reported it. Then workers may execute it.
         from ...app.recorded_run import row_after_writes  # few commands are interrupted
 
-        app, run_id = self._app, self._starting_id
-        if self._run_id or not run_id or not app.context.is_store_open or not self.stored:
+        app, run_id = self._app, self._run_id or self._starting_id
+        if self._run_id and self._stopping is None:
+            return
+        if not run_id or not app.context.is_store_open or not self.stored:
             return
         self.if_interrupted = f"to see the run, if it is stored: {self.command('runs show', run_id)}"
         try:
@@ -120,6 +122,10 @@ class Interrupts:
             self.if_interrupted = NOTHING_HAS_RUN
             return
         self._run_id = row.id
+        if self._stopping is not None:
+            if row.status in ("running", "stopped"):
+                return
+            self._stopping = None  # the run ended before it was stopped
         if row.status != "running":
             self.if_interrupted = f"run {row.id} is {row.status}; to see it: {self._command('runs show')}"
         elif on_worker:
