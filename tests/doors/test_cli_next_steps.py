@@ -44,14 +44,15 @@ def shop(project):
     return project
 
 
-def test_no_retry_is_offered_for_a_programs_own_failure(shop):
+def test_a_retry_of_a_programs_own_failure_comes_after_its_correction(shop):
     shop.write("own.yaml", "kind: plan\nname: own\ncode: |\n  return int('q')\n")
     shop.write("calls.yaml", "kind: plan\nname: calls\ncode: |\n  await ship()\n")
     failed = shop("run", "own.yaml", "--id", "own")
     assert failed.code == 1
     assert "ValueError" in failed.out
-    assert "runs retry" not in failed.out
-    assert "runs retry" not in shop("runs", "show", "own").out
+    advice = "correct the code, then: ropewalk runs retry own --upgrade own.yaml"
+    assert failed.out.splitlines()[-1] == advice
+    assert shop("runs", "show", "own").out.splitlines()[-1] == advice
 
     shop.write("own.yaml", "kind: plan\nname: own\ncode: |\n  return int('7')\n")
     assert shop("runs", "logs", "own", "programm").err.endswith("; did you mean program?\n")

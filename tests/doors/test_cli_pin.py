@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ def test_a_server_that_is_down_is_left_out_and_keeps_no_other_from_being_approve
     scale.write("ropewalk.toml", up + "[mcp.down]\ncommand = 'no-such-program'\n")
     looked = scale("tools", "pin")
     assert looked.code == 1
-    assert "? down  left out; its tools were not compared or approved: MCP server 'down': no program" in looked.out
+    assert "? down  left out; its tools were not compared or approved: " in looked.out
+    assert "MCP server 'down': no program" in looked.out
     approved = scale("tools", "pin", "--approve")
     assert approved.code == 1
     assert approved.out.splitlines()[:2] == ["+ scale:reload  approved", "+ scale:weigh  approved"]
@@ -103,7 +105,7 @@ def test_a_tool_that_a_server_does_not_have_or_its_pin_refuses_is_a_problem_when
     gone = "[mcp.gone]\ncommand = 'no-such-program'\n"
     scale.write("ropewalk.toml", (scale.home / "ropewalk.toml").read_text() + gone)
     scale.write("c.yaml", FLOW)
-    assert "c.yaml:6:31: nodes[2].tool: tool 'gone:away': MCP server" in scale("validate", "c.yaml").err
+    assert re.search(r"c\.yaml:6:31: nodes\[2\]\.tool: tool 'gone:away': .*MCP server", scale("validate", "c.yaml").err)
     unknown = scale("preview", "c.yaml")
     assert unknown.code == 3
     assert "c.yaml:5:31: nodes[1].tool: unknown tool 'scale:wiegh'; did you mean scale:weigh?" in unknown.err

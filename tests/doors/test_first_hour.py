@@ -214,7 +214,7 @@ def test_doctor_prints_each_part_when_it_is_checked(project: Any) -> None:
     child.communicate()
     names = [line.split()[1] for line in lines[:-1] if not line.startswith(" ")]
     assert names[:4] == ["python", "packages", "sqlite", "node"]
-    assert lines[-1].endswith("problem found")
+    assert lines[-1].endswith(("problem found", "problems found"))
     assert any(line.startswith("✗ server slow") for line in lines)
 
 

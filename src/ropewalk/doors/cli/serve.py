@@ -65,12 +65,12 @@ def serve(
     @contextlib.asynccontextmanager
     async def announced(versions: ProjectVersions, address: str, token: str) -> AsyncIterator[None]:
         write_stdout(f"{address}/?token={token}\n")
-        app, config = versions.app, versions.context.config
-        logged = [] if config is None else list(unmatched_tools(app, config))  # when the app was opened
-        for problem in await settings_problems(app, lambda: stored_names(app.store)):
-            if problem not in logged:
-                notify(render_problem(problem), logging.WARNING)
-        yield
+        task = asyncio.create_task(_report_settings(versions.app))  # requests are answered meanwhile
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
     configure_logging(log, log_level)
     return serve_project("serve", files, Listen(host, port, allow_host, root_path), announced, project, store)
@@ -98,6 +98,15 @@ class Listen(NamedTuple):
 
 Beside: TypeAlias = "Callable[[ProjectVersions, str, str], contextlib.AbstractAsyncContextManager[None]]"
 """What a command does while it serves; it gets the address and the token as people may see it."""
+
+
+async def _report_settings(app: App) -> None:
+    """Write a line for each problem with the settings of a project that was not logged when it was opened."""
+    config = app.context.config
+    logged = [] if config is None else list(unmatched_tools(app, config))
+    for problem in await settings_problems(app, lambda: stored_names(app.store)):
+        if problem not in logged:
+            notify(render_problem(problem), logging.WARNING)
 
 
 def serve_project(
