@@ -80,7 +80,7 @@ def test_lone_entry_changes_no_thread_while_commits_are_quick(path: Path) -> Non
         store._writer._thread = None
         store._writer._cost = 1.0
         await log.append(Entry("slow", "call"))
-        assert commits.threads[1:] == ["ropewalk-journal"]
+        assert set(commits.threads[1:]) == {"ropewalk-journal"}  # which may renew the lease, too
         store.close()
 
     run(test())
